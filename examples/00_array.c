@@ -1,4 +1,4 @@
-/* An array over eight devices: put, a formula, what its sum will move, and the sum. */
+/* An array on eight devices: computes (2x + 1) / mean(x), explains its sum and reads the sum. */
 #include <stdio.h>
 
 #include <tessera.h>

@@ -1,4 +1,4 @@
-/* Two layers that learn handwritten digits on eight devices, data parallel. */
+/* Trains a network of two layers on handwritten digits, data parallel on eight devices. */
 #include <stdio.h>
 
 #include <tessera.h>

@@ -1,14 +1,13 @@
-/* How fast batches come to one, two and four devices.
+/* Measures how fast a pipeline delivers batches to one, two and four devices.
  *
  *   loader_benchmark [BATCHES]      default: $TESSERA_DEMO_STEPS, else 2000
  *
- * Handwritten digits, shuffled, in batches of 256: pixels are bytes in the file, and floats from 0
- * to 1 on the devices. A batch counts when all of it is there: the pipeline gives it when its bytes
- * lie on their devices, and the floats are waited for. The first batches are left out, since memory
- * is touched for the first time there and programs are planned. What comes behind the timed ones is
- * summed up, exactly: all rows of the table read the same.
+ * The records are handwritten digits, shuffled, in batches of 256. Pixels are bytes in the file and
+ * floats from 0 to 1 on the devices. The program waits for the floats of each batch. It skips the
+ * first batches, in which programs are planned and memory is touched for the first time. It adds up
+ * the pixels of the batches after the timed ones exactly, so all rows of the table show one sum.
  *
- * Devices are shares of the same processors, so the table shows what dealing batches out costs. */
+ * The devices share the same processors, so the table shows the cost of more devices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +24,12 @@ static double now(clockid_t clock)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* What a run came to. */
+/* The results of a run. */
 typedef struct outcome {
-  int devices, batches; /* those that were timed */
-  double mean, longest; /* seconds of a batch */
-  double processors;    /* seconds of processors a batch */
-  double sum;           /* of the pixels of the batches behind them */
+  int devices, batches; /* timed batches */
+  double mean, longest; /* seconds per batch */
+  double processors;    /* CPU seconds per batch */
+  double sum;           /* of the pixels of the batches after these */
   int64_t memory;       /* bytes of a batch on a device */
 } outcome;
 
@@ -41,7 +40,7 @@ static tsr_array *to_floats(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tree(s, { "image", image }, { "label", tsr_field(in[0], "label") });
 }
 
-/* Waits until a batch is on its devices, all of it. */
+/* Waits until the whole batch is on its devices. */
 static tsr_status until_ready(tsr_batch *b, outcome *out)
 {
   tsr_array *tree = tsr_batch_tree(b);
@@ -54,8 +53,8 @@ static tsr_status until_ready(tsr_batch *b, outcome *out)
   return status;
 }
 
-/* The time from batch to batch, in which nothing is done but waiting for them; the warm-up is no
- * part of what is said of them. */
+/* Measures the time from batch to batch while the caller only waits for them. The warm-up does not
+ * count. */
 static tsr_status time_batches(tsr_pipeline *p, int batches, outcome *out)
 {
   double begin = now(CLOCK_MONOTONIC), first = begin, cpu = 0;
@@ -76,7 +75,7 @@ static tsr_status time_batches(tsr_pipeline *p, int batches, outcome *out)
   return status;
 }
 
-/* What the pixels of the next batches add up to. */
+/* Adds up the pixels of the next batches. */
 static tsr_status add_up(tsr_pipeline *p, outcome *out)
 {
   tsr_status status = TSR_OK;
@@ -90,7 +89,7 @@ static tsr_status add_up(tsr_pipeline *p, outcome *out)
   return status;
 }
 
-/* False: it failed, and said why. */
+/* Returns false after printing an error. */
 static bool measure(int devices, int batches, outcome *out)
 {
   char name[16];

@@ -2,11 +2,11 @@
  *
  *   train_digits [EPOCHS]      default: $TESSERA_DEMO_EPOCHS, else 40
  *
- * First a network of two layers, data parallel: the model lies whole on every device, each of which
- * sees its rows of a batch. Then one of two convolutions and two layers, data and model parallel:
- * the layers' weights are cut over pairs of devices, too. The program of a step is the same; only
- * the specs say how things lie, and what has to move follows from them. Last, the same losses in
- * every bit on several meshes, as .reproducible products have them, and what that costs.
+ * The first network has two layers and is data parallel: each device holds the whole model and its
+ * rows of a batch. The second has two convolutions and two layers, data and model parallel: pairs
+ * of devices also shard the layers' weights. Both use the same step; only the specs differ, and the
+ * collectives follow from the specs. The last part compares losses on several meshes, bit for bit
+ * with .reproducible products, and prints the cost of these products.
  *
  * Batches come from a pipeline, in an order drawn anew for each epoch, each row on the device that
  * works on it. A step (loss, gradient, optimiser) is one function, traced once. */
@@ -50,8 +50,8 @@ static tsr_array *window(const settings *how, tsr_array *p, tsr_array *x)
   return tsr_relu(tsr_add(tsr_cast(sum, TSR_F32), tsr_field(p, "b")));
 }
 
-/* A fifth of the elements is left out. Which, says their place in the whole array, so that any mesh
- * leaves out the same ones. No key: none. */
+/* Drops a fifth of the elements, or none without a key. Draws depend on the position in the whole
+ * array, so each mesh drops the same elements. */
 static tsr_array *dropped(tsr_scope *s, tsr_array *x, tsr_array *key)
 {
   if (!key) return x;
@@ -72,7 +72,7 @@ static tsr_array *scores_of(tsr_scope *s, const settings *how, tsr_array *model,
   return layer(how, tsr_field(model, "two"), hidden);
 }
 
-/* Of model, images, digits and a key. */
+/* Arguments: model, images, digits, a key. */
 static tsr_array *loss(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const settings *how = user;
@@ -82,14 +82,14 @@ static tsr_array *loss(tsr_scope *s, tsr_array *const *in, void *user)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* What a step needs beside its arguments. */
+/* The `user` of step. */
 typedef struct training {
   settings how;
   tsr_function *slope; /* the loss and its gradient */
 } training;
 
-/* Of model, what the optimiser keeps, images and digits of a batch: the next two of these, and the
- * loss. */
+/* Arguments: model, optimiser state, images and digits of a batch. Returns the next model and
+ * optimiser state, and the loss. */
 static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const training *t = user;
@@ -103,7 +103,7 @@ static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
 
 /* ---- data and first values ------------------------------------------------------------------- */
 
-/* Of a batch as the file has it: pixels from 0 to 1, and digits as the loss takes them. */
+/* Converts a batch of the file: pixels to floats from 0 to 1, labels to i32. */
 static tsr_array *prepare(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)user;
@@ -113,8 +113,7 @@ static tsr_array *prepare(tsr_scope *s, tsr_array *const *in, void *user)
                   { "label", tsr_cast(tsr_field(in[0], "label"), TSR_I32) });
 }
 
-/* All but each fifth digit, in another order in each epoch; each device gets its rows of a
- * batch. */
+/* The training digits, all but each fifth, shuffled anew in each epoch; `rows` shards a batch. */
 static tsr_pipeline *trained_digits(tsr_source *all, tsr_function *f, tsr_sharding rows)
 {
   tsr_source *part[4];
@@ -124,7 +123,7 @@ static tsr_pipeline *trained_digits(tsr_source *all, tsr_function *f, tsr_shardi
                            .remainder = TSR_DROP, .on = rows, .map = f);
 }
 
-/* Each fifth digit, which is not trained with. */
+/* The test digits: each fifth one. */
 static tsr_pipeline *other_digits(tsr_source *all, tsr_function *f, tsr_sharding rows)
 {
   return tsr_pipeline_open(tsr_source_slice(all, TSR_STEPS(0, TSR_END, 5)), .batch_size = BATCH,
@@ -139,8 +138,8 @@ static tsr_array *weights(tsr_scope *s, uint64_t key, tsr_shape shape, const tsr
   return tsr_tree(s, { "w", w }, { "b", b });
 }
 
-/* Where the mesh has an axis "model", columns of the first layer and rows of the second are cut
- * along it: between them nothing moves. */
+/* A mesh axis "model" shards columns of the first layer and rows of the second, so no collective
+ * runs between the layers. */
 static tsr_array *new_model(tsr_scope *s, tsr_mesh *mesh, const settings *how)
 {
   bool cut = tsr_mesh_axis_size(mesh, "model") > 1;
@@ -159,7 +158,7 @@ static tsr_array *new_model(tsr_scope *s, tsr_mesh *mesh, const settings *how)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* The share of right answers. Rows that only fill the last batch are masked, and do not count. */
+/* The share of right answers. Padding rows of the last batch are masked and do not count. */
 static double accuracy(tsr_scope *s, const settings *how, tsr_array *model, tsr_pipeline *digits)
 {
   double share = 0;
@@ -177,7 +176,7 @@ static double accuracy(tsr_scope *s, const settings *how, tsr_array *model, tsr_
   return tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &share) ? 0 : share;
 }
 
-/* What training came to. */
+/* The results of training. */
 typedef struct outcome {
   double losses[MOST_EPOCHS * STEPS_AN_EPOCH], share, seconds;
   int steps, traced;
@@ -191,8 +190,8 @@ static double now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* One step from a batch: the next model and what the optimiser keeps, in `s`. They have the memory
- * of `state`, which is given up. */
+/* Runs one step on a batch and returns the next model and optimiser state, in `s`. Donates `state`,
+ * whose memory the results reuse. */
 static tsr_array *advance(tsr_scope *s, tsr_function *one, tsr_array *state, tsr_batch *b,
                           outcome *out)
 {
@@ -205,7 +204,7 @@ static tsr_array *advance(tsr_scope *s, tsr_function *one, tsr_array *state, tsr
   return tsr_tuple(s, tsr_item(next, 0), tsr_item(next, 1));
 }
 
-/* Trains for so many steps on a mesh of so many devices. False: it failed, and said why. */
+/* Trains for `steps` steps on a mesh with `axes`. Returns false after printing an error. */
 static bool train(const char *devices, const char *axes, settings how, int steps, outcome *out)
 {
   tsr_runtime *rt = tsr_runtime_open(devices);
@@ -223,7 +222,7 @@ static bool train(const char *devices, const char *axes, settings how, int steps
   tsr_scope *here = tsr_scope_open(s);
   out->steps = 0;
   for (tsr_batch *b; state && out->steps < steps && (b = tsr_pipeline_next(digits));) {
-    state = tsr_tree_keep(tsr_batch_scope(b), state); /* to the batch, and out of it */
+    state = tsr_tree_keep(tsr_batch_scope(b), state); /* moves the state into the batch's scope */
     tsr_scope_close(here), here = tsr_scope_open(s);
     state = advance(here, one, state, b, out);
     tsr_batch_release(b);
@@ -267,7 +266,7 @@ static const char *const meshes[MESHES][2] = { { "cpu:1", "data=1" },
                                                { "cpu:8", "data=8" },
                                                { "cpu:8", "data=4,model=2" } };
 
-/* The first mesh that has a device for each process of the job. */
+/* Index of the first mesh with a device for each process of the job. */
 static int least_mesh(void)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
@@ -277,8 +276,8 @@ static int least_mesh(void)
   return at;
 }
 
-/* The first steps on other meshes, with .reproducible products and without: what that costs, and
- * how far losses are apart without. */
+/* Runs the first steps on all meshes, with .reproducible products and without, and prints their
+ * cost and how far the losses differ without. */
 static bool compare(settings how)
 {
   static outcome first[2], other[2];

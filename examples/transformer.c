@@ -2,9 +2,9 @@
  *
  *   transformer [STEPS]      default: $TESSERA_DEMO_STEPS, else 400
  *
- * demo/decoder.h has the decoder and its step, and says what lies where on eight devices: windows
- * along one axis of a mesh, halves of matrices along the other. What has to move for that is found,
- * counted and printed. */
+ * demo/decoder.h has the decoder, its training step and its specs for eight devices: one axis of
+ * the mesh shards windows of text, the other shards matrices. The program prints the collectives of
+ * a step and their bytes. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ enum {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* What is learnt from, and what is not looked at before the end: each tenth stripe. */
+/* The training text, and the held-out text: each tenth stripe. */
 typedef struct corpus {
   int32_t *sign[2];
   int64_t count[2];
 } corpus;
 
-/* A character as a number: the printable ones of ASCII, a new line, and one for all others. */
+/* The number of a character: printable ASCII, a new line, or one number for all other bytes. */
 static int sign_of(int c)
 {
   return c == '\n' ? 95 : c >= ' ' && c < 127 ? c - ' ' : 96;
@@ -70,7 +70,7 @@ static corpus read_documents(void)
   return text;
 }
 
-/* ---- what moves ------------------------------------------------------------------------------ */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 typedef struct moved {
   char what[64];
@@ -78,7 +78,7 @@ typedef struct moved {
   long long bytes;
 } moved;
 
-/* The collectives that an explanation names, those of a kind together. */
+/* Prints the collectives of an explanation, one line per kind. */
 static void print_moves(const char *explained)
 {
   moved all[32];
@@ -99,7 +99,7 @@ static void print_moves(const char *explained)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Of model, the last signs [1, places] and a key: what comes next, by chance. */
+/* Draws the next character. Arguments: model, the last characters [1, places], a key. */
 static tsr_array *write_one(tsr_scope *s, tsr_array *const *in, void *user)
 {
   place at = { s, user };
@@ -128,7 +128,7 @@ static void write_lines(tsr_scope *s, tsr_array *model, const int32_t *seed, tsr
   puts("\n");
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -137,7 +137,7 @@ static double now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Bits that a character of the text that was held out costs: of windows that lie evenly in it. */
+/* The loss in bits per character of the held-out text, on evenly spaced windows. */
 static double judge(tsr_scope *s, tsr_array *model, const corpus *text, tsr_mesh *mesh)
 {
   int64_t starts[JUDGED];
@@ -152,7 +152,7 @@ static double judge(tsr_scope *s, tsr_array *model, const corpus *text, tsr_mesh
   return nats / log(2);
 }
 
-/* The model after so many steps; `bits` of each of them. */
+/* Returns the model after `steps` steps; `bits` gets the loss of each in bits per character. */
 static tsr_array *train(tsr_scope *s, tsr_mesh *mesh, const corpus *text, int steps, double *bits)
 {
   training t = { .mesh = mesh, .steps = steps };
@@ -165,12 +165,12 @@ static tsr_array *train(tsr_scope *s, tsr_mesh *mesh, const corpus *text, int st
   for (int i = 0; i < steps && !tsr_scope_status(s); i++) {
     tsr_array *next = tsr_call(one, tsr_item(state, 0), tsr_item(state, 1), signs);
     if (i == 1) {
-      puts("what a step moves between the devices:\n");
+      puts("collectives of one step:\n");
       print_moves(tsr_explain(&next, 1));
       putchar('\n');
       fflush(stdout);
     }
-    /* The next state may have the memory of this one. */
+    /* The next state may reuse the memory of this one. */
     if (tsr_donate(state)) break;
     tsr_scope *after = tsr_scope_open(s);
     next = tsr_tree_keep(after, next);
@@ -197,14 +197,15 @@ int main(int argc, char **argv)
   tsr_mesh *mesh = tsr_mesh_make(rt, "data=4,model=2");
   tsr_scope *s = tsr_scope_open(rt);
   double begin = now();
-  printf("%lld characters to learn from, %lld held out\n\n", (long long)text.count[0],
+  printf("%lld characters of training text, %lld held out\n\n", (long long)text.count[0],
          (long long)text.count[1]);
   tsr_array *model = train(s, mesh, &text, steps, bits);
   double seconds = now() - begin, found = judge(s, model, &text, mesh);
-  printf("bits a character, by step:\n\n");
+  printf("bits per character, by step:\n\n");
   curve_draw(bits, steps);
-  printf("\n%.2f bits a character of what was held out, after %d steps in %.0f s; it writes:\n\n",
-         found, steps, seconds);
+  printf(
+      "\n%.2f bits per character of held-out text, after %d steps in %.0f s; the model writes:\n\n",
+      found, steps, seconds);
   write_lines(s, model, text.sign[1], mesh);
   if (tsr_scope_status(s)) fprintf(stderr, "%s\n", tsr_message(s));
   bool good = !tsr_scope_status(s) && found < (steps < 400 ? 7 : 3);

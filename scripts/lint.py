@@ -580,12 +580,12 @@ def check_foreign(files):
 
 
 def check_prose(files):
-    """Documents and headers keep the rules of plain words; rooms speak no worse than they did (scripts/prose.txt)."""
+    """Documents, headers and messages keep the rules of plain words; rooms speak no worse than they did
+    (scripts/prose.txt)."""
     for path in files:
         finder = prose.finder_of(path)
-        if finder and finder is not prose.message_findings:  # messages do not keep the rules yet
-            for line, text in finder(ctext.read(path)):
-                find(path, line, text)
+        for line, text in finder(ctext.read(path)) if finder else ():
+            find(path, line, text)
     for room, text in prose.room_findings(files):
         find(Path("src") / room, 0, text)
 

@@ -123,7 +123,7 @@ _BEGINS = re.compile(r"\W*(what|who|whoever|where|of|for|by|as)\b")
 
 def room_figures(files):
     """Room -> "what" in 1,000 words, % of sentences begun by What, Who, Of, For, By, Where or As, % of static
-    functions whose name another file has, % of comment lines."""
+    functions whose name another file has, % of comment lines in those that hold more than a text."""
     rooms = defaultdict(lambda: {"words": 0, "what": 0, "sentences": 0, "begun": 0, "lines": 0,
                                  "comment": 0, "statics": 0, "shared": 0})
     names, statics = defaultdict(set), []
@@ -141,7 +141,8 @@ def room_figures(files):
 
 
 def _count_comments(sums, text):
-    sums["lines"] += text.count("\n")
+    # Lines that only hold a text do not count: a longer message takes no comment away.
+    sums["lines"] += sum(not re.match(r'\s*"', line) for line in text.splitlines())
     for _, comment in ctext.comments(text):
         sums["comment"] += comment.count("\n") + 1
         for _, sentence in sentences(re.sub(r"\s+", " ", _comment_words(comment))):

@@ -53,7 +53,7 @@ static void name_number(const tsr_scalar *number, char *out, size_t size)
   case TSR_SCALAR_TEXT: snprintf(out, size, "a text"); return;
   case TSR_SCALAR_NONE: break;
   }
-  snprintf(out, size, "a value of no kind");
+  snprintf(out, size, "a value without a kind");
 }
 
 /* A number as an integer of 64 bits; false where it is none. */
@@ -93,10 +93,11 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype,
   const char *call = what ? what : "", *colon = what ? ": " : "";
   /* The call's name is in front only where the scope does not say it already. */
   if (number.kind < TSR_SCALAR_BOOL || number.kind > TSR_SCALAR_FLOAT)
-    tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s is no number; give one", call, colon, text);
+    tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s is not a number; give a number", call, colon, text);
   else
-    tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s does not fit %s; give one that does, or cast first",
-              call, colon, text, tsr_dtype_name(dtype));
+    tsr__fail(scope, site, TSR_EDTYPE,
+              "%s%s%s does not fit %s; give a number that fits, or cast the array first", call,
+              colon, text, tsr_dtype_name(dtype));
   return tsr__make_inert(scope, site);
 }
 

@@ -56,7 +56,7 @@ static tsr_status check_shape(taking *t, tsr__error *error)
   if (from->ndim < 0 || from->ndim > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE, "%d dims, expected 0 to %d", from->ndim, TSR_MAX_RANK);
   if (from->ndim && !from->shape)
-    return tsr__error_set(error, TSR_EARG, "the shape of its %d dims is NULL", from->ndim);
+    return tsr__error_set(error, TSR_EARG, "the shape of the tensor's %d dims is NULL", from->ndim);
   t->shape.rank = from->ndim;
   /* Sizes are looked at before anything is multiplied with them. */
   for (int d = 0; d < from->ndim; d++) t->shape.dims[d] = from->shape[d];
@@ -89,7 +89,8 @@ static tsr_status check_strides(taking *t, tsr__error *error)
     if (dim > 0 && __builtin_mul_overflow(usual, dim, &usual)) usual = INT64_MAX;
   }
   if (!overflow || tsr__shape_count(&t->shape) == 0) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "its strides reach further than 63 bits can count");
+  return tsr__error_set(error, TSR_EARG,
+                        "the tensor's strides reach further than 63 bits can count");
 }
 
 static tsr_status check_data(taking *t, tsr__error *error)
@@ -98,15 +99,15 @@ static tsr_status check_data(taking *t, tsr__error *error)
   uintptr_t at = (uintptr_t)from->data;
   if (from->device_type != HOST && from->device_type != PINNED_HOST)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "it lies on a device of kind %d, expected the host (1, or 3 where it is "
-                          "pinned); copy it there first",
+                          "the tensor lies on a device of kind %d, expected the host (1, or 3 "
+                          "where its memory is pinned); copy the tensor to the host first",
                           from->device_type);
   /* An empty tensor may have any data, NULL too. */
   if (tsr__shape_count(&t->shape) == 0) return TSR_OK;
-  if (!at) return tsr__error_set(error, TSR_EARG, "its data is NULL");
+  if (!at) return tsr__error_set(error, TSR_EARG, "the tensor's data is NULL");
   /* A C pointer that wraps is no pointer; the sum is looked at before it is made. */
   if (from->byte_offset > UINTPTR_MAX - at)
-    return tsr__error_set(error, TSR_EARG, "its offset of %llu bytes is beyond all memory",
+    return tsr__error_set(error, TSR_EARG, "the tensor's offset of %llu bytes is beyond all memory",
                           (unsigned long long)from->byte_offset);
   t->data = (const char *)from->data + from->byte_offset;
   return TSR_OK;
@@ -235,8 +236,10 @@ tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *te
   /* Of another major version nothing but the deleter may be used: what else the struct has may have
    * moved. That one stands in the same place in all. */
   if (tensor->major == TSR_DL_MAJOR) return take(scope, &t, opts, site);
-  tsr__error_set(&error, TSR_EUNSUPPORTED, "version %u.%u, expected %d; ask its maker for that one",
-                 tensor->major, tensor->minor, TSR_DL_MAJOR);
+  tsr__error_set(
+      &error, TSR_EUNSUPPORTED,
+      "the tensor has version %u.%u of DLPack, expected %d; ask its producer for that version",
+      tensor->major, tensor->minor, TSR_DL_MAJOR);
   return refuse(scope, &t, &error, site);
 }
 
@@ -347,7 +350,7 @@ static tsr_status no_out(tsr_array *a, const char *what, const char *site)
   /* An array that is bad, too, is said first. */
   if (!a || a->inert) return tsr__array_ready(a, what, site);
   return tsr__fail(tsr__home(a), site ? site : a->node.site, TSR_EARG,
-                   "%s: the place for the tensor is NULL", what);
+                   "%s: the pointer for the tensor is NULL; give the address of one", what);
 }
 
 tsr_status tsr_to_dlpack_at(tsr_array *a, int position, tsr_dl_managed **out, const char *site)

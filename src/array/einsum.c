@@ -115,8 +115,8 @@ static const char *read_term(einsum *e, const char *at, labelled *out, int *dots
       out->label[out->rank++] = (uint8_t)label;
     } else {
       wrong(e, TSR_EARG, at, 1,
-            label >= 0   ? "more letters than there are"
-            : *at == '.' ? "a dot that is not one \"...\" a term"
+            label >= 0   ? "a term has more letters than the alphabet"
+            : *at == '.' ? "a dot that is not part of one \"...\" per term"
                          : "expected letters, \"...\", \",\" or \"->\"");
       return NULL;
     }
@@ -158,7 +158,8 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
     /* Dims of "..." broadcast; a letter's do not, as in NumPy. */
     bool repeats = label >= LETTERS && (size == 1 || *known == 1);
     if (*known >= 0 && *known != size && !repeats) {
-      wrong(e, TSR_ESHAPE, start, n, "%s%c%s has size %lld in operand %d and %lld before",
+      wrong(e, TSR_ESHAPE, start, n,
+            "%s%c%s has size %lld in operand %d and %lld in an operand before",
             label < LETTERS ? "'" : "\"..", label < LETTERS ? letter_of(label) : '.',
             label < LETTERS ? "'" : "\"", (long long)size, i + 1, (long long)*known);
       return NULL;
@@ -184,17 +185,18 @@ static bool read_result(einsum *e, const char *at)
   int dots;
   at = read_term(e, at, &e->result, &dots);
   if (!at) return false;
-  if (*at) return wrong(e, TSR_EARG, at, 1, "the result ends here");
+  if (*at) return wrong(e, TSR_EARG, at, 1, "the result ends here, but more text follows");
   if (dots < 0 && e->dots)
-    return wrong(e, TSR_EARG, start, at > start ? (int)(at - start) : 1,
-                 "the result has no \"...\", but operands do; their dims must stay");
+    return wrong(
+        e, TSR_EARG, start, at > start ? (int)(at - start) : 1,
+        "the result has no \"...\", but operands do; the dims of \"...\" must stay in the result");
   const char *place = start;
   /* Blanks do not count as places in the result, but marks point into the text. */
   for (int d = 0; d < e->result.rank; d++, place++) {
     int label = e->result.label[d];
     while (label_of(*place) < 0) place++;
     if (!e->seen[label])
-      return wrong(e, TSR_EARG, place, 1, "'%c' is in no operand", letter_of(label));
+      return wrong(e, TSR_EARG, place, 1, "'%c' of the result is in no operand", letter_of(label));
     for (int b = 0; b < d; b++)
       if (e->result.label[b] == label)
         return wrong(e, TSR_EARG, place, 1, "'%c' is twice in the result", letter_of(label));
@@ -210,7 +212,7 @@ static bool read_text(einsum *e, labelled *operands)
    * the text runs out. */
   for (int i = 0;; at++) {
     if (i == e->args.count)
-      return wrong(e, TSR_EARG, at, 1, "a term for operand %d, but there are %d", i + 1,
+      return wrong(e, TSR_EARG, at, 1, "a term for operand %d, but there are %d operands", i + 1,
                    e->args.count);
     at = read_operand(e, at, i, &operands[i]);
     if (!at) return false;
@@ -410,8 +412,8 @@ static bool check_operands(einsum *e)
 {
   const tsr_einsum_args *args = &e->args;
   if (!args->text || args->count < 1 || !args->arrays) {
-    tsr__error_set(&e->error, TSR_EARG, "tsr_einsum: %s; give a text and an array a term",
-                   args->text ? "no operands" : "the text is NULL");
+    tsr__error_set(&e->error, TSR_EARG, "tsr_einsum: %s; give a text and one array for each term",
+                   args->text ? "there are no operands" : "the text of the terms is NULL");
     return false;
   }
   for (int i = 0; i < args->count; i++)
@@ -425,7 +427,7 @@ static bool check_operands(einsum *e)
       if (x->shape.dims[d] < 0) {
         tsr__error_set(&e->error, TSR_EUNSUPPORTED,
                        "tsr_einsum: the size of dim %d of operand %d is known only at run time; "
-                       "evaluate it and rebalance its rows first",
+                       "evaluate the operand and rebalance its rows first",
                        d, i + 1);
         return false;
       }
@@ -462,7 +464,7 @@ tsr_array *tsr_einsum_at(const tsr_einsum_args *given, const char *site)
     tsr__heap *heap = &tsr__home_of(e.in)->rt->heap;
     size_t bytes = (size_t)e.in.count * sizeof(labelled);
     labelled *operands = tsr__new(heap, bytes);
-    if (!operands) tsr__error_set(&e.error, TSR_ENOMEM, "tsr_einsum: no memory for its terms");
+    if (!operands) tsr__error_set(&e.error, TSR_ENOMEM, "tsr_einsum: no memory for the terms");
     else if (read_text(&e, operands)) out = evaluate(&e, operands);
     tsr__del(heap, operands, bytes);
   }

@@ -193,7 +193,7 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
   if (status) return tsr__refused(x, &error, site);
   int digits = args.decimals;
   if (digits > 308 || digits < -308) {
-    tsr__error_set(&error, TSR_EARG, "tsr_round: %d decimals of %s; give -308..308", digits,
+    tsr__error_set(&error, TSR_EARG, "tsr_round: %d decimals for %s, expected -308..308", digits,
                    tsr_type_of(x));
     return tsr__refused(x, &error, site);
   }

@@ -79,8 +79,8 @@ static tsr_status check_known(const char *call, tsr_array *x, int dim, tsr_index
 {
   if (mode == TSR_INDEX_ERROR || x->shape.dims[dim] >= 0) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "%s: the size of dim %d of %s is known only at run time, so only "
-                        "TSR_INDEX_ERROR will do; evaluate it and rebalance its rows first",
+                        "%s: the size of dim %d of %s is known only at run time, which allows only "
+                        "TSR_INDEX_ERROR; evaluate the array and rebalance its rows first",
                         call, dim, tsr_type_of(x));
 }
 
@@ -240,8 +240,8 @@ static tsr_status aim_nd(const char *call, tsr_array *x, tsr_array *const *at, t
   while (count < TSR_MAX_RANK && at[count]) count++;
   if (!count || count > x->shape.rank)
     return tsr__error_set(error, TSR_EARG,
-                          "%s: %d arrays of indices for %s; give 1 to %d, one a dim", call, count,
-                          tsr_type_of(x), x->shape.rank);
+                          "%s: %d arrays of indices for %s, expected 1 to %d: one per dim", call,
+                          count, tsr_type_of(x), x->shape.rank);
   for (int d = 0; d < count; d++) {
     if (tsr__usable(at[d]) && !is_index(at[d]))
       return tsr__error_set(error, TSR_EDTYPE,
@@ -250,8 +250,8 @@ static tsr_status aim_nd(const char *call, tsr_array *x, tsr_array *const *at, t
                             call, d, tsr_type_of(at[d]));
     if (x->shape.dims[d] < 0)
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "%s: the size of dim %d of %s is known only at run time; evaluate it "
-                            "and rebalance its rows first",
+                            "%s: the size of dim %d of %s is known only at run time; evaluate the "
+                            "array and rebalance its rows first",
                             call, d, tsr_type_of(x));
   }
   return check_mode(call, mode, error);

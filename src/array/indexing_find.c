@@ -57,8 +57,8 @@ static tsr_array *take_list(tsr_array *list, tsr_array *at, const char *site)
 static tsr_status check_list(const char *call, const char *what, tsr_array *a, tsr__error *error)
 {
   if (a->shape.rank == 1 && a->shape.dims[0] >= 0) return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE, "%s: %s %s, expected one dim of a size that is known",
-                        call, what, tsr_type_of(a));
+  return tsr__error_set(error, TSR_ESHAPE, "%s: %s %s, expected one dim of a known size", call,
+                        what, tsr_type_of(a));
 }
 
 /* ---- choosing by conditions ---- */
@@ -69,8 +69,10 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_select", given, &args, sizeof args, &error);
   if (args.count < 1 || !args.conditions || !args.choices) {
-    tsr__error_set(&error, TSR_EARG,
-                   "tsr_select: %d choices; give at least one, and as many conditions", args.count);
+    tsr__error_set(
+        &error, TSR_EARG,
+        "tsr_select: there are %d choices, expected at least one, and as many conditions",
+        args.count);
     return tsr__refused(args.otherwise.array, &error, site);
   }
   /* Where several conditions hold the first one counts (NumPy's select), so the last is laid down
@@ -122,7 +124,7 @@ static tsr_status take_find(const char *call, const tsr_find_args *given, tsr_fi
   if (tsr__take_opts(call, given, args, sizeof *args, error)) return error->status;
   /* One more is asked for where counts are differences of places. */
   if (args->count >= 0 && args->count < INT64_MAX) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "%s: a count of %lld, expected 0 or more%s", call,
+  return tsr__error_set(error, TSR_EARG, "%s: the count is %lld, expected 0 or more%s", call,
                         (long long)args->count, args->count < 0 ? "" : " and below 2^63 - 1");
 }
 
@@ -148,16 +150,17 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
   }
   int dim = args.dim;
   if (!status && mask->dtype != TSR_BOOL)
-    status = tsr__error_set(&error, TSR_EDTYPE,
-                            "tsr_compress: the mask is %s, expected bool; compare, or use tsr_cast",
-                            tsr_type_of(mask));
+    status = tsr__error_set(
+        &error, TSR_EDTYPE,
+        "tsr_compress: the mask is %s, expected bool; make it by a comparison or by tsr_cast",
+        tsr_type_of(mask));
   if (!status) status = check_list("tsr_compress", "the mask is", mask, &error);
   if (!status) status = tsr__find_dim(x, &dim, "tsr_compress", &error);
   if (!status && mask->shape.dims[0] != x->shape.dims[dim])
-    status = tsr__error_set(&error, TSR_ESHAPE,
-                            "tsr_compress: the mask is %s, expected one element for each of dim %d "
-                            "of %s",
-                            tsr_type_of(mask), dim, tsr_type_of(x));
+    status = tsr__error_set(
+        &error, TSR_ESHAPE,
+        "tsr_compress: the mask is %s, expected one element for each element of dim %d of %s",
+        tsr_type_of(mask), dim, tsr_type_of(x));
   if (status) return tsr__refused(x, &error, site);
   /* Places of elements that are not there are the dim's size: they lie outside x, and are
    * filled. */
@@ -277,7 +280,7 @@ static tsr_array *find_place(const char *call, tsr_array *sorted, tsr_array *x, 
   tsr_array *bad = unusable(call, TSR__IN(sorted, x), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
-  if (check_list(call, "what is searched is", sorted, &error))
+  if (check_list(call, "the sorted array is", sorted, &error))
     return tsr__refused(sorted, &error, site);
   compare_alike(&sorted, &x, site);
   return right ? not_above(sorted, x, site) : below(sorted, x, site);
@@ -310,7 +313,7 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
   tsr_array *bad = unusable("tsr_isin", TSR__IN(x, among), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
-  if (check_list("tsr_isin", "what it may be in is", among, &error))
+  if (check_list("tsr_isin", "the list of values is", among, &error))
     return tsr__refused(x, &error, site);
   compare_alike(&x, &among, site);
   /* A search in nothing gives 0, and no element stands before that. */
@@ -355,10 +358,10 @@ static tsr_status check_points(const tsr_interp_args *args, tsr__error *error)
   if (check_list("tsr_interp", "fp is", args->fp, error)) return error->status;
   if (args->xp->shape.dims[0] == args->fp->shape.dims[0] && args->xp->shape.dims[0] > 0)
     return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_interp: xp is %s and fp %s; give as many places as values, at least "
-                        "one",
-                        tsr_type_of(args->xp), tsr_type_of(args->fp));
+  return tsr__error_set(
+      error, TSR_ESHAPE,
+      "tsr_interp: xp is %s and fp is %s; give as many points as values, at least one",
+      tsr_type_of(args->xp), tsr_type_of(args->fp));
 }
 
 static void to_floats(tsr_interp_args *args, const char *site)
@@ -482,10 +485,10 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
                    "tsr_one_hot: the index is %s, expected an integer; convert it with tsr_cast",
                    tsr_type_of(indices));
   else if (classes < 0 || rank == TSR_MAX_RANK)
-    tsr__error_set(
-        &error, TSR_EARG,
-        "tsr_one_hot: %lld classes of %s; give 0 or more, and indices of at most %d dims",
-        (long long)classes, tsr_type_of(indices), TSR_MAX_RANK - 1);
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_one_hot: %lld classes for indices %s; give 0 or more classes, and indices "
+                   "of at most %d dims",
+                   (long long)classes, tsr_type_of(indices), TSR_MAX_RANK - 1);
   if (error.status) return tsr__refused(indices, &error, site);
   /* Broadcasting adds dims in front: the classes are the first dim, which a view then makes the
    * last. */
@@ -545,7 +548,7 @@ tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weights, con
                    "tsr_bincount: x is %s, expected integers; convert it with tsr_cast",
                    tsr_type_of(x));
   else if (length < 1 || length > INT32_MAX)
-    tsr__error_set(&error, TSR_EARG, "tsr_bincount: a length of %lld, expected 1 to %d",
+    tsr__error_set(&error, TSR_EARG, "tsr_bincount: the length is %lld, expected 1 to %d",
                    (long long)length, INT32_MAX);
   else check_weights("tsr_bincount", x, weights, &error);
   if (error.status) return tsr__refused(x, &error, site);
@@ -625,8 +628,8 @@ static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
   tsr__text_f64(low, args->low);
   tsr__text_f64(high, args->high);
   return tsr__error_set(error, TSR_EARG,
-                        "tsr_histogram: %lld bins from %s to %s; give at least one bin, or two "
-                        "edges, and ends in order",
+                        "tsr_histogram: %lld bins from %s to %s; give at least one bin or two "
+                        "edges, and a low end below the high end",
                         (long long)bins, low, high);
 }
 

@@ -20,11 +20,11 @@ static tsr_status fail_to_deal(tsr_runtime *rt, const char *devices, int count)
   tsr__text_init(&counts, &rt->heap);
   for (int n = 1; n <= all; n++)
     if (all % n == 0) tsr__text_add(&counts, "%s%d", n > 1 ? ", " : "", n);
-  tsr__runtime_fail(rt, TSR_EARG,
-                    "tsr_runtime_open: the %d devices of \"%s\" cannot be dealt out evenly to %d "
-                    "processes; start as many as divide %d (%.200s), or open %d devices",
-                    all, devices, count, all, tsr__text_get(&counts),
-                    (all + count - 1) / count * count);
+  tsr__runtime_fail(
+      rt, TSR_EARG,
+      "tsr_runtime_open: the %d devices of \"%s\" cannot be split evenly over %d processes; start "
+      "a number of processes that divides %d (%.200s), or open %d devices",
+      all, devices, count, all, tsr__text_get(&counts), (all + count - 1) / count * count);
   tsr__text_free(&counts);
   return TSR_EARG;
 }
@@ -36,8 +36,8 @@ static tsr_status deal_out(tsr_runtime *rt, devices_of whose, const char *device
   int count = tsr_process_count(rt), index = tsr_process_index(rt);
   if (whose == OF_PROCESS && !tsr__topology_spread(rt, count, index))
     return tsr__runtime_fail(rt, TSR_EARG,
-                             "tsr_initialize: %d processes with \"%s\" each have more devices than "
-                             "a runtime can",
+                             "tsr_initialize: %d processes with \"%s\" each have more devices "
+                             "together than a runtime can have; open fewer",
                              count, devices);
   if (whose == OF_ALL && !tsr__topology_split(rt, count, index))
     return fail_to_deal(rt, devices, count);

@@ -78,10 +78,10 @@ static tsr_status compare(bringing *b, bool tiled)
   for (int p = 1; p < b->meet.count; p++) {
     told *of = &b->all[p], like = *of;
     if (of->dtype != first->dtype)
-      return tsr__error_set(&b->meet.error, TSR_EDTYPE,
-                            "process %d has %s, process 0 %s; give the same dtype on all", p,
-                            tsr_dtype_name((tsr_dtype)of->dtype),
-                            tsr_dtype_name((tsr_dtype)first->dtype));
+      return tsr__error_set(
+          &b->meet.error, TSR_EDTYPE,
+          "process %d has %s, process 0 has %s; give the same dtype on all processes", p,
+          tsr_dtype_name((tsr_dtype)of->dtype), tsr_dtype_name((tsr_dtype)first->dtype));
     if (tiled) like.dims[0] = first->dims[0];
     if (!memcmp(&like, first, sizeof like)) continue;
     tsr_shape there = { .rank = (int)of->rank }, here = { .rank = (int)first->rank };
@@ -90,9 +90,10 @@ static tsr_status compare(bringing *b, bool tiled)
     char found[128], expected[128];
     tsr_type_text((tsr_dtype)of->dtype, there, NULL, found, sizeof found);
     tsr_type_text((tsr_dtype)first->dtype, here, NULL, expected, sizeof expected);
-    return tsr__error_set(&b->meet.error, TSR_ESHAPE,
-                          "process %d has %s, process 0 %s; give the same shape on all%s", p, found,
-                          expected, tiled ? ", but for dim 0" : "");
+    return tsr__error_set(
+        &b->meet.error, TSR_ESHAPE,
+        "process %d has %s, process 0 has %s; give the same shape on all processes%s", p, found,
+        expected, tiled ? ", but for dim 0" : "");
   }
   return TSR_OK;
 }
@@ -114,7 +115,8 @@ static tsr_status bring(bringing *b, const each *e, bool tiled)
   for (int d = 0; d < a->shape.rank; d++) mine.dims[d] = a->shape.dims[d];
   if (!status) b->all = tsr__arena_new(&e->scope->arena, (size_t)b->meet.count * sizeof *b->all);
   if (!status && !b->all)
-    status = tsr__error_set(&b->meet.error, TSR_ENOMEM, "no memory to meet other processes");
+    status = tsr__error_set(&b->meet.error, TSR_ENOMEM,
+                            "no memory for a round with the other processes");
   if (!status) status = tsr__together_tell(&b->meet, &mine, sizeof mine);
   for (int p = 0; p < b->meet.count && !status; p++)
     memcpy(&b->all[p], b->meet.notes[p].data, sizeof mine);
@@ -232,7 +234,7 @@ static tsr__value *joined(bringing *b, bool tiled)
   /* Rows a process has, in their order; the layout borrows them, and the arena has them long
    * enough. */
   int64_t *rows = tsr__arena_new(&tsr__home(b->a)->arena, (size_t)b->meet.count * sizeof *rows);
-  if (!rows) tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
+  if (!rows) tsr__error_set(error, TSR_ENOMEM, "no memory for a round with the other processes");
   if (error->status) return NULL;
   /* Untiled, each dim moves one up and leaves room for the new one in front. */
   for (int d = tiled ? 0 : shape.rank++; d > 0; d--) shape.dims[d] = shape.dims[d - 1];
@@ -262,16 +264,17 @@ static tsr_array *gather_one(each *e, tsr_array *a)
   tsr_status status = bring(&b, e, tiled);
   if (!status && !e->tiled && shared)
     tsr__error_set(&b.meet.error, TSR_EARG,
-                   "%s lies on a mesh that all processes have; gather it with .tiled = true",
+                   "%s lies on a mesh of all processes; gather the array with .tiled = true",
                    tsr_type_of(a));
   /* What lies on a mesh of all has the same elements in all processes: tiled it is the whole
    * already, and only this process's own copy is made. */
   tsr__value *all = NULL, *out = NULL;
   if (!b.meet.error.status && shared) tsr__value_hold(all = a->value);
   else if (!b.meet.error.status && a->shape.rank == TSR_MAX_RANK && !tiled)
-    tsr__error_set(&b.meet.error, TSR_ESHAPE,
-                   "%s has %d dims already; gather it with .tiled = true", tsr_type_of(a),
-                   TSR_MAX_RANK);
+    tsr__error_set(
+        &b.meet.error, TSR_ESHAPE,
+        "%s has %d dims already, the most an array can have; gather the array with .tiled = true",
+        tsr_type_of(a), TSR_MAX_RANK);
   else if (!b.meet.error.status) all = joined(&b, tiled);
   if (all && !b.meet.error.status) out = read_whole(all, e->what, &b.meet.error);
   tsr_array *made = end_bringing(&b, e, out);
@@ -328,7 +331,8 @@ static tsr_array *broadcast_one(each *e, tsr_array *a)
   if (!status) status = check_root(e->root, b.meet.count, error);
   if (!status && tsr__lies_shared(&a->value->sharding))
     tsr__error_set(error, TSR_EUNSUPPORTED,
-                   "%s lies on a mesh that all processes have; read it as it is", tsr_type_of(a));
+                   "%s lies on a mesh of all processes, so each can read it; call tsr_read instead",
+                   tsr_type_of(a));
   tsr__value *at_root = NULL, *out = NULL;
   if (!error->status) {
     tsr_runtime *rt = b.meet.rt;
@@ -432,7 +436,7 @@ static tsr_status differs(comparing *c, int process, int leaf)
   add_path(&path, c->a, leaf);
   const char *way = tsr__text_get(&path);
   tsr__error_set(&c->meet.error, TSR_EVALUE,
-                 "process %d has other elements than process 0 in %s%s%s, here %s", process,
+                 "process %d has other elements than process 0 in %s%s%s, which is %s", process,
                  c->name, *way ? " at " : "", way, tsr_type_of(c->leaves.at[leaf]));
   tsr__text_free(&path);
   return c->meet.error.status;
@@ -447,7 +451,7 @@ static tsr_status compare_hashes(comparing *c)
     of = &c->meet.notes[p];
     if (of->size != first->size)
       return tsr__error_set(&c->meet.error, TSR_EVALUE,
-                            "process %d has %zu arrays in %s, process 0 %zu", p,
+                            "process %d has %zu arrays in %s, process 0 has %zu", p,
                             of->size / sizeof(uint64_t), c->name, first->size / sizeof(uint64_t));
   }
   for (int p = 1; p < c->meet.count; p++) {
@@ -466,8 +470,9 @@ static tsr_status list_leaves(comparing *c)
   if (!tsr__is_tree(c->a)) return TSR_OK;
   c->leaves = (tsr__leaves){ .at = NULL };
   if (tsr__leaves_of(&tsr__home(c->a)->arena, c->a, &c->leaves)) return TSR_OK;
-  return tsr__error_set(&c->meet.error, TSR_ENOMEM,
-                        "no memory to list the arrays of a tree; close scopes that are done");
+  return tsr__error_set(
+      &c->meet.error, TSR_ENOMEM,
+      "no memory to list the arrays of a tree; close scopes that are no longer needed");
 }
 
 /* How many hashes there are is seen by the size of what a process told, so one with another tree
@@ -520,7 +525,7 @@ tsr_status tsr_process_meet_at(tsr_scope *scope, const char *name, const char *s
   tsr__text_tame(what);
   status = tsr__together_begin(&meet, scope->rt, what, site);
   if (!status && !name)
-    status = tsr__error_set(&meet.error, TSR_EARG, "the name is NULL; give one");
+    status = tsr__error_set(&meet.error, TSR_EARG, "the name of the round is NULL; give a name");
   status = tsr__together_end(&meet, status);
   return status ? tsr__fail(scope, site, status, "tsr_process_meet: %s", meet.error.text) : TSR_OK;
 }

@@ -100,11 +100,12 @@ static tsr_status copy_block(const tsr__host_block *block, bool to_value, tsr__e
   size_t bytes = (size_t)block->value->part_count * sizeof *job.starts;
   bool found = true, done = true;
   job.starts = tsr__new(heap, bytes);
-  if (!job.starts) return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of parts");
+  if (!job.starts)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of shards");
   for (int d = 0; d < block->value->shape.rank && found; d++) found = find_starts(&job, d);
   if (found) done = copy_parts(&job);
   tsr__del(heap, job.starts, bytes);
-  if (!found) return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of parts");
+  if (!found) return tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of shards");
   return done ? TSR_OK : tsr__cancelled(error, TSR__PROGRAM);
 }
 

@@ -55,7 +55,8 @@ static uint64_t hash_place(const tsr_sharding *on)
 
 static tsr_status no_memory(giving *g)
 {
-  return tsr__error_set(&g->meet.error, TSR_ENOMEM, "no memory to meet other processes");
+  return tsr__error_set(&g->meet.error, TSR_ENOMEM,
+                        "no memory for a round with the other processes");
 }
 
 /* ---- what all have told ---------------------------------------------------------------------- */
@@ -93,23 +94,24 @@ static tsr_status compare(giving *g)
   for (int p = 1; p < g->meet.count; p++) {
     const told *of = &g->all[p];
     if (of->dtype != first->dtype)
-      return tsr__error_set(error, TSR_EDTYPE,
-                            "process %d gives %s, process 0 %s; give the same dtype on all", p,
-                            tsr_dtype_name((tsr_dtype)of->dtype),
-                            tsr_dtype_name((tsr_dtype)first->dtype));
+      return tsr__error_set(
+          error, TSR_EDTYPE,
+          "process %d gives %s, process 0 gives %s; give the same dtype on all processes", p,
+          tsr_dtype_name((tsr_dtype)of->dtype), tsr_dtype_name((tsr_dtype)first->dtype));
     if (of->place != first->place)
       return tsr__error_set(error, TSR_EARG,
                             "process %d and process 0 place the array differently; give the same "
-                            ".on on all",
+                            ".on on all processes",
                             p);
     if (of->rank != first->rank)
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "process %d gives %lld dims, process 0 %lld; give as many on all", p,
-                            (long long)of->rank, (long long)first->rank);
+      return tsr__error_set(
+          error, TSR_ESHAPE,
+          "process %d gives %lld dims, process 0 gives %lld; give equally many on all processes", p,
+          (long long)of->rank, (long long)first->rank);
     if (of->whole_rank != first->whole_rank || memcmp(of->whole, first->whole, sizeof of->whole))
       return tsr__error_set(error, TSR_EARG,
-                            "process %d and process 0 say different shapes of the whole; give the "
-                            "same .whole on all",
+                            "process %d and process 0 give different shapes of the whole array; "
+                            "give the same .whole on all processes",
                             p);
   }
   return TSR_OK;
@@ -128,8 +130,8 @@ static tsr_status add_blocks(giving *g, const tsr__portions *pieces)
   int64_t total = 0;
   if (!count)
     return tsr__error_set(&g->meet.error, TSR_EARG,
-                          "the blocks of the processes overlap along dim %d, so that the shape of "
-                          "the whole cannot be found; give .whole",
+                          "the portions of the processes overlap along dim %d, so that the shape "
+                          "of the whole array cannot be computed; give .whole",
                           dim);
   for (int p = 0; p < pieces->processes; p++) {
     int64_t first = tsr__portions_first(pieces, p);
@@ -140,11 +142,10 @@ static tsr_status add_blocks(giving *g, const tsr__portions *pieces)
     int64_t mine = told_by(g, p)->dims[dim], theirs = told_by(g, owner)->dims[dim];
     if (owner == p && __builtin_add_overflow(total, mine, &total)) total = INT64_MAX;
     if (mine != theirs)
-      return tsr__error_set(
-          &g->meet.error, TSR_ESHAPE,
-          "along dim %d process %d gives %lld elements, process %d, which has the "
-          "same block, %lld; give equally many, or .whole",
-          dim, p, (long long)mine, owner, (long long)theirs);
+      return tsr__error_set(&g->meet.error, TSR_ESHAPE,
+                            "along dim %d process %d gives %lld elements, but process %d with the "
+                            "same portion gives %lld; give equally many, or .whole",
+                            dim, p, (long long)mine, owner, (long long)theirs);
   }
   g->whole.dims[dim] = total;
   return TSR_OK;
@@ -160,8 +161,8 @@ static tsr_status find_whole(giving *g)
   g->whole = said ? given->whole : given->shape;
   if (said && given->whole.rank != given->shape.rank)
     return tsr__error_set(&g->meet.error, TSR_ESHAPE,
-                          "the data has %d dims, .whole %d; give as many", given->shape.rank,
-                          given->whole.rank);
+                          "the data has %d dims, but .whole has %d; give equally many",
+                          given->shape.rank, given->whole.rank);
   /* A mesh of this process's own, and no mesh, make the block the whole: nothing is to be added
    * up. */
   for (int d = 0; d < g->whole.rank && g->on->mesh && !g->on->mesh->own && !said && !status; d++) {
@@ -188,8 +189,8 @@ static tsr_status check_dim(giving *g, const tsr__portions *pieces)
     char type[160];
     tsr_type_text(g->given->dtype, g->whole, g->on, type, sizeof type);
     return tsr__error_set(&g->meet.error, TSR_ESHAPE,
-                          "along dim %d process %d gives %lld elements; of %s its devices have "
-                          "%lld of %lld: give these, or all",
+                          "along dim %d process %d gives %lld elements; of %s the devices of the "
+                          "process hold %lld of %lld elements: give these, or all",
                           pieces->dim, p, (long long)gives, type, (long long)block,
                           (long long)size);
   }
@@ -208,7 +209,7 @@ static tsr_status check_blocks(giving *g)
   /* Where nobody else has a part, what is given is the array. */
   if (!tsr__lies_shared(g->on) && !tsr__shape_same(&g->whole, &g->given->shape))
     return tsr__error_set(&g->meet.error, TSR_ESHAPE,
-                          "the data is not of the shape that .whole says; leave .whole out");
+                          "the data does not have the shape .whole; leave .whole out");
   return status;
 }
 
@@ -322,7 +323,7 @@ static tsr_status own_block(const tsr__value *value, tsr_shape *out, tsr__error 
   for (int d = 0; d < value->shape.rank; d++) {
     tsr__portions portions;
     if (!tsr__portions_open(on, d, &portions))
-      return tsr__error_set(error, TSR_ENOMEM, "no memory to find the block of this process");
+      return tsr__error_set(error, TSR_ENOMEM, "no memory to find the portion of this process");
     out->dims[d] = own_size(value, &portions, &pieces);
     all *= pieces;
     tsr__portions_close(&portions);
@@ -330,8 +331,8 @@ static tsr_status own_block(const tsr__value *value, tsr_shape *out, tsr__error 
   int own = tsr__topology_of(value->rt)->process_index;
   if (!tsr_local_shard_count(on) || tsr__has_all(on, own, all)) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "the devices of process %d have not all of its block; read the array with "
-                        "tsr_read, or its parts with tsr_shard_view",
+                        "the shards of process %d do not fill one block of the array; read the "
+                        "array with tsr_read, or each shard with tsr_shard_view",
                         own);
 }
 
@@ -355,7 +356,7 @@ tsr_status tsr_read_process_at(tsr_array *a, void *out, size_t bytes, const char
     tsr_type_text((tsr_dtype)a->dtype, shape, NULL, type, sizeof type);
     status =
         tsr__error_set(&error, TSR_EARG,
-                       "%s%zu bytes for %s, of which this process has %s, expected exactly %zu",
+                       "%s%zu bytes for %s, of which this process holds %s, expected exactly %zu",
                        out ? "" : "NULL of ", bytes, tsr_type_of(a), type, need);
   }
   tsr__host_block block = { a->value, out, &shape, 0 };
@@ -403,8 +404,8 @@ static tsr_status own_shape(const tsr__value *value, const tsr_sharding *own, ts
     tsr__box(own, shape, i++, &there);
     if (memcmp(here.size, there.size, (size_t)shape->rank * sizeof *here.size))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "the part of device %d would be of another size on %s; reshard the "
-                            "array so that its cut dims divide, or use tsr_read_process",
+                            "the shard of device %d would have another size on %s; reshard the "
+                            "array so that its sharded dims divide evenly, or use tsr_read_process",
                             tsr__position_device(&value->sharding, p), own->mesh->text);
   }
   return TSR_OK;
@@ -423,9 +424,9 @@ static tsr__value *own_value(const tsr__value *value, tsr__error *error)
   own = tsr__sharding_canon(&own);
   if (value->rows || own.unreduced) {
     tsr__error_set(error, TSR_EUNSUPPORTED, "the array %s; %s first",
-                   value->rows ? "has as many rows on each device as a filter left"
-                               : "is a sum that is not made yet",
-                   value->rows ? "even it out by tsr_reshard" : "reshard it");
+                   value->rows ? "has uneven rows after a filter"
+                               : "is unreduced: partial sums before their all-reduce",
+                   value->rows ? "rebalance its rows by tsr_reshard" : "reshard the array");
     return NULL;
   }
   if (own_shape(value, &own, &shape, error)) return NULL;

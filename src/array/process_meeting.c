@@ -39,7 +39,7 @@ tsr_status tsr__together_begin_as(tsr__together *t, tsr_runtime *rt, const char 
   }
   t->notes = tsr__new(&rt->heap, (size_t)t->count * sizeof *t->notes);
   if (t->notes) return TSR_OK;
-  return tsr__error_set(&t->error, TSR_ENOMEM, "no memory to meet other processes");
+  return tsr__error_set(&t->error, TSR_ENOMEM, "no memory for a round with the other processes");
 }
 
 /* Notes are borrowed: of others from memory that they share, of a process alone from the caller. */

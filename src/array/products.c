@@ -182,8 +182,7 @@ static bool meet_batches(tsr__contraction *c, int left, int right, uint8_t *next
 tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site)
 {
   static const char expected[] =
-      "[..., m, k] and [..., k, n] whose dims before are equal or 1, or a "
-      "vector [k]";
+      "[..., m, k] times [..., k, n] where the leading dims are equal or 1, or a vector [k]";
   tsr__contraction c;
   tsr_array *out;
   if (!take_args("tsr_matmul", args, &c, site, &out)) return out;
@@ -273,7 +272,7 @@ tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site)
   if (!take_args("tsr_vdot", args, &c, site, &out)) return out;
   /* By number of elements, not shape: both are read in C order. */
   if (tsr__shape_count(&c.a->shape) != tsr__shape_count(&c.b->shape))
-    return misfit(&c, "as many elements of both", site);
+    return misfit(&c, "equally many elements in both", site);
   /* Arrays of one shape keep their dims, so that what is cut stays cut. */
   bool alike = tsr__shape_same(&c.a->shape, &c.b->shape) && c.a->shape.rank < TSR_MAX_RANK;
   if (!alike || !c.a->shape.rank) {
@@ -343,11 +342,10 @@ tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
   int a = c.a->shape.rank, b = c.b->shape.rank;
   if (!status && (n < 0 || n > a || n > b || !take_dims(args.a_dims, n, a, a - n, left) ||
                   !take_dims(args.b_dims, n, b, 0, right)))
-    status =
-        tsr__error_set(&error, TSR_EARG,
-                       "tsr_tensordot: %d dims of operands of rank %d and %d to contract; name "
-                       "dims of both, each once",
-                       n, a, b);
+    status = tsr__error_set(&error, TSR_EARG,
+                            "tsr_tensordot: %d dims to contract of operands of rank %d and %d; "
+                            "name as many dims of both, each once",
+                            n, a, b);
   if (status) return tsr__refused_of(TSR__IN(c.a, c.b), &error, site);
   return contract_dims(&c, left, right, n, site);
 }
@@ -366,7 +364,8 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
   if (!args.dims[0] && !args.dims[1]) args.dims[1] = 1;
   if (!status && !take_dims(args.dims, 2, rank, 0, dims))
     status =
-        tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its own: %s",
+        tsr__error_set(&error, TSR_EARG,
+                       "tsr_trace: dims %d and %d of %s; give two different dims of the array: %s",
                        args.dims[0], args.dims[1], tsr_type_of(x), tsr__dims_text(rank).text);
   if (status) return tsr__refused(x, &error, site);
   /* The diagonal is where both numbers of an element agree, the offset added: the sum takes only

@@ -66,11 +66,13 @@ tsr_array *tsr_random_split_at(tsr_array *keys, int64_t count, const char *site)
   if (!are_keys(keys, what, site)) return tsr__make_inert(scope, site);
   tsr__error error = { .status = TSR_OK };
   if (count < 0)
-    tsr__error_set(&error, TSR_EARG, "%s: %lld keys of each; ask for 0 or more", what,
+    tsr__error_set(&error, TSR_EARG, "%s: %lld new keys per key, expected 0 or more", what,
                    (long long)count);
   else if (keys->shape.rank == TSR_MAX_RANK)
-    tsr__error_set(&error, TSR_ESHAPE, "%s: keys are %s, and no array has a dim more; split some",
-                   what, tsr_type_of(keys));
+    tsr__error_set(
+        &error, TSR_ESHAPE,
+        "%s: keys are %s, and an array has no more dims than that; split fewer keys at a time",
+        what, tsr_type_of(keys));
   if (error.status) return tsr__refused(keys, &error, site);
   /* The index along the new last dim is the counter. */
   tsr_array *index = tsr_iota_at(scope, TSR_U64, TSR_SHAPE(count), 0, (tsr_sharding){ 0 }, site);
@@ -87,8 +89,9 @@ tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, const char *
   if (!tsr__usable(x)) return tsr__make_inert(scope, site);
   if (!tsr__dtype_integer((tsr_dtype)x->dtype)) {
     tsr__error error = { .status = TSR_OK };
-    tsr__error_set(&error, TSR_EDTYPE, "%s: what is folded in is %s, expected integers; cast it",
-                   what, tsr_type_of(x));
+    tsr__error_set(&error, TSR_EDTYPE,
+                   "%s: the data to fold in is %s, expected integers; cast it first", what,
+                   tsr_type_of(x));
     return tsr__refused(keys, &error, site);
   }
   /* Negative numbers fold in as their 64 bits. */
@@ -132,8 +135,8 @@ static tsr_status check_dtype(const tsr__draws *d, tsr__error *error)
   if (found == TSR__DTYPE_UINT) found = TSR__DTYPE_INT;
   if (kind == TSR__DTYPE_UINT) kind = TSR__DTYPE_INT;
   if (found == kind) return TSR_OK;
-  return tsr__error_set(error, TSR_EDTYPE, "the dtype asked for is %s, expected %s",
-                        tsr_dtype_name(dtype), expected[kind]);
+  return tsr__error_set(error, TSR_EDTYPE, ".dtype is %s, expected %s", tsr_dtype_name(dtype),
+                        expected[kind]);
 }
 
 static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
@@ -144,18 +147,19 @@ static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
   if (d->behind) rank += d->behind->rank;
   /* The upper half of the word's second counter says which word of an element it is. */
   if (d->args.stream >= STREAMS)
-    return tsr__error_set(error, TSR_EARG,
-                          "stream %llu, expected one below 2^32; fold it into a key",
-                          (unsigned long long)d->args.stream);
+    return tsr__error_set(
+        error, TSR_EARG,
+        ".stream is %llu, expected less than 2^32; fold the number into a key instead",
+        (unsigned long long)d->args.stream);
   if (keys && d->args.key)
-    return tsr__error_set(error, TSR_EARG, "a key and keys; give one of them");
+    return tsr__error_set(error, TSR_EARG, "both .key and .keys are given; give one of them");
   if (!keys && !d->args.key && !d->args.keyed)
     return tsr__error_set(error, TSR_EARG,
-                          "no key, and all draws without one would be the same; give .key = 7, or "
-                          ".keys of tsr_random_key or tsr_random_split");
+                          "there is no key, and all draws without a key would be the same; give "
+                          ".key = 7, or .keys of tsr_random_key or tsr_random_split");
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
-                          "keys of rank %d and draws of rank %d, expected %d dims at most",
+                          "keys of rank %d and draws of rank %d, expected %d dims together at most",
                           keys ? keys->shape.rank : 0, rank - (keys ? keys->shape.rank : 0),
                           TSR_MAX_RANK);
   return TSR_OK;
@@ -195,7 +199,8 @@ static tsr_status check_by(const tsr__draws *d, const tsr_shape *shape, tsr__err
   if (fits) return TSR_OK;
   char result[160];
   tsr_type_text(d->args.dtype, *shape, NULL, result, sizeof result);
-  return tsr__error_set(error, TSR_ESHAPE, "drawn by %s, expected what broadcasts to %s",
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "the parameter is %s, expected a shape that broadcasts to %s",
                         tsr_type_of(d->by), result);
 }
 
@@ -332,8 +337,9 @@ static tsr_array *in_range(const tsr__draws *d, tsr_array *u)
   double span = tsr__dtype_round(dtype, high - low);
   if (!(low < high && isfinite(span)))
     return tsr__draws_refuse(d,
-                             low < high ? "the range is infinite, %s long; draw less and scale"
-                                        : "the range is %s long; give a low below high",
+                             low < high ? "the range is %s long, expected a finite range; draw "
+                                          "from a smaller range and scale the result"
+                                        : "the range is %s long; give a low end below the high end",
                              high - low);
   tsr_array *x = tsr_mul_at(u, tsr_operand_float(span), d->site);
   x = tsr_add_at(x, tsr_operand_float(low), d->site);
@@ -370,7 +376,7 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
   tsr__draws d = TSR__DRAWS(exponential, TSR_F64);
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   if (!(scale > 0) || isinf(scale))
-    return tsr__draws_refuse(&d, "scale %s, expected a positive number", scale);
+    return tsr__draws_refuse(&d, "the scale is %s, expected a positive number", scale);
   tsr_array *x = tsr__draws_log(&d, 0, d.args.dtype);
   return tsr__draws_placed(&d, tsr_mul_at(x, tsr_operand_float(-scale), site));
 }

@@ -69,7 +69,8 @@ static tsr_array *poisson_array(const tsr__draws *d, double rate)
   tsr__heap *heap = &d->scope->rt->heap;
   double *table = tsr__new(heap, CAPACITY * sizeof(double));
   if (!table) {
-    tsr__fail(d->scope, d->site, TSR_ENOMEM, "%s: no memory for its table", d->what);
+    tsr__fail(d->scope, d->site, TSR_ENOMEM, "%s: no memory for the table of probabilities",
+              d->what);
     return tsr__draws_inert(d);
   }
   tsr_shape shape = TSR_SHAPE(rate > 0 ? poisson_table(rate, table, CAPACITY) : 0);
@@ -163,7 +164,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_a
   if (!tsr__draws_take_of(&d, args, rate)) return tsr__draws_inert(&d);
   if (d.by) return tsr__draws_placed(&d, poisson_by(&d));
   if (!(d.number >= 0 && d.number <= 10000))
-    return tsr__draws_refuse(&d, "rate %s, expected 0..10,000", d.number);
+    return tsr__draws_refuse(&d, "the rate is %s, expected 0..10,000", d.number);
   /* Inversion: how many of the cumulative probabilities are not above u. */
   tsr_array *u = tsr__draws_word(&d, 0, TSR_F64);
   tsr_array *below = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(poisson_array(&d, d.number), u),
@@ -178,10 +179,10 @@ tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr
   tsr__error error = { .status = TSR_OK };
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   if (low >= high)
-    tsr__error_set(&error, TSR_EARG, "from %lld on and below %lld there are no integers",
+    tsr__error_set(&error, TSR_EARG, "low is %lld and high is %lld, expected low below high",
                    (long long)low, (long long)high);
   else if (!tsr__dtype_holds(d.args.dtype, low) || !tsr__dtype_holds(d.args.dtype, high - 1))
-    tsr__error_set(&error, TSR_EARG, "%lld to %lld are not all of %s; ask for a wider dtype",
+    tsr__error_set(&error, TSR_EARG, "%lld to %lld do not all fit %s; ask for a wider dtype",
                    (long long)low, (long long)high - 1, tsr_dtype_name(d.args.dtype));
   if (error.status) return tsr__draws_fail(&d, &error);
   tsr_array *bits = tsr__draws_word(&d, 0, TSR_U64);
@@ -219,13 +220,14 @@ tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
   tsr__draws d = TSR__DRAWS(truncated_normal, TSR_F64);
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   if (!(low < high))
-    return tsr__draws_refuse(&d, "the range is %s long; give a low below high", high - low);
+    return tsr__draws_refuse(&d, "the range is %s long; give a low end below the high end",
+                             high - low);
   /* The host's erf judges only whether the range can be drawn from at all, no number comes of
    * it. */
   double held = erf(high * M_SQRT1_2) / 2 - erf(low * M_SQRT1_2) / 2;
   if (held < 1e-6)
-    return tsr__draws_refuse(&d, "%s of all normal numbers are in the range, expected 1e-6 or more",
-                             held);
+    return tsr__draws_refuse(
+        &d, "the range holds a share of %s of all normal numbers, expected 1e-6 or more", held);
   tsr_array *x = tsr_erfinv_at(share(&d, low, high), site);
   x = between(times(x, 0x1.6a09e667f3bcdp+0, site), low, high, site);
   return tsr__draws_placed(&d, tsr_cast_at(x, d.args.dtype, site));
@@ -278,7 +280,9 @@ tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *
   tsr__draws d = TSR__DRAWS(gamma, TSR_F64);
   if (!tsr__draws_take_of(&d, args, a)) return tsr__draws_inert(&d);
   if (!d.by && !(d.number > 0 && d.number < 1e300))
-    return tsr__draws_refuse(&d, "shape %s, expected a positive number below 1e300", d.number);
+    return tsr__draws_refuse(&d,
+                             "the shape parameter is %s, expected a positive number below 1e300",
+                             d.number);
   bool above = !d.by && d.number >= 1;
   /* A number of 1 and more needs no draw of u, and below 1 both ways are the array's. */
   if (!d.by) d.by = tsr__strong_number(scope, tsr_scalar_float(d.number), site);
@@ -293,7 +297,7 @@ tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_random_ar
   tsr__draws d = TSR__DRAWS(bernoulli, TSR_BOOL);
   if (!tsr__draws_take_of(&d, args, p)) return tsr__draws_inert(&d);
   if (!d.by && !(d.number >= 0 && d.number <= 1))
-    return tsr__draws_refuse(&d, "probability %s, expected 0..1", d.number);
+    return tsr__draws_refuse(&d, "the probability is %s, expected 0..1", d.number);
   tsr_array *out = tsr_lt_at(tsr__draws_word(&d, 0, TSR_F64), tsr__draws_of(&d), site);
   return tsr__draws_placed(&d, out);
 }
@@ -318,8 +322,8 @@ tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args 
   if (!logits) tsr__fail_null(d.what, "array of logits", site);
   if (!tsr__usable(logits)) return tsr__draws_inert(&d);
   if (!tsr__dtype_float((tsr_dtype)logits->dtype))
-    tsr__error_set(&error, TSR_EDTYPE, "%s: logits are %s, expected floats; cast them", d.what,
-                   tsr_type_of(logits));
+    tsr__error_set(&error, TSR_EDTYPE, "%s: logits are %s, expected floats; cast them first",
+                   d.what, tsr_type_of(logits));
   if (error.status || tsr__find_dim(logits, &dim, d.what, &error))
     return tsr__refused(logits, &error, site);
   d.behind = &logits->shape;
@@ -373,8 +377,9 @@ tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *args, co
   tsr_array *bits = tsr__draws_word(&d, 0, TSR_U64);
   if (bits->inert || bits->shape.rank == 1)
     return tsr__draws_placed(&d, slices(a, order_of(bits, site), dim, site));
-  tsr__error_set(&error, TSR_ESHAPE, "%s: orders of shape %s, expected one; give one key", d.what,
-                 tsr_type_of(bits));
+  tsr__error_set(&error, TSR_ESHAPE,
+                 "%s: the keys give orders of shape %s, expected a single order; give one key",
+                 d.what, tsr_type_of(bits));
   return tsr__refused(a, &error, site);
 }
 
@@ -387,10 +392,13 @@ static tsr_status check_choice(const char *what, const tsr_choice_args *args, ts
     return tsr__error_set(error, TSR_ESHAPE, "%s: %s has no dim 0 of a known size", what,
                           tsr_type_of(args->x));
   if (args->count < 0 || (args->replace ? !size && args->count : args->count > size))
-    return tsr__error_set(error, TSR_EARG, "%s: %lld of %lld slices; choose fewer, or .replace",
-                          what, (long long)args->count, (long long)size);
+    return tsr__error_set(error, TSR_EARG, "%s: %lld draws from %lld slices %s", what,
+                          (long long)args->count, (long long)size,
+                          args->count < 0 ? "are impossible; give a count of 0 or more"
+                          : args->replace ? "are impossible; give an array with slices"
+                                          : "without replacement; draw fewer, or set .replace");
   if (w && (w->shape.rank != 1 || w->shape.dims[0] != size))
-    return tsr__error_set(error, TSR_ESHAPE, "%s: weights are %s, expected %lld numbers", what,
+    return tsr__error_set(error, TSR_ESHAPE, "%s: .weights are %s, expected %lld numbers", what,
                           tsr_type_of(args->weights), (long long)size);
   return TSR_OK;
 }

@@ -53,7 +53,7 @@ tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const 
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return slice(a, &attr, site);
   if (count < 0 || count > a->shape.rank || (count && !ranges)) {
-    tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges%s for %s; give at most %d, one a dim",
+    tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges%s for %s; give at most %d, one per dim",
                    count, ranges ? "" : " that are NULL", tsr_type_of(a), a->shape.rank);
     return tsr__refused(a, &error, site);
   }
@@ -80,8 +80,8 @@ tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
   uint32_t bits = tsr__dims_or_all(dims, a->shape.rank);
   if (tsr__dims_once("tsr_flip", dims, a, &error)) return tsr__refused(a, &error, site);
   if (bits >> a->shape.rank) {
-    tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; %s", tsr_type_of(a),
-                   tsr__dims_text(a->shape.rank).text);
+    tsr__error_set(&error, TSR_EARG, "tsr_flip: .dims names a dim that %s does not have; %s",
+                   tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
     return tsr__refused(a, &error, site);
   }
   /* From the last element to before the first. */
@@ -98,8 +98,9 @@ tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char
   if (!a || a->inert) return tsr__make(NULL, TSR__OP_TRANSPOSE, TSR__IN(a), &ask, site);
   int rank = a->shape.rank;
   if (count && (count != rank || !dims)) {
-    tsr__error_set(&error, TSR_EARG, "tsr_transpose: %d dims%s for %s; name each of its %d once",
-                   count, dims ? "" : " that are NULL", tsr_type_of(a), rank);
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_transpose: %d dims%s for %s; name each of its %d dims once", count,
+                   dims ? "" : " that are NULL", tsr_type_of(a), rank);
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < rank; d++) {
@@ -182,17 +183,17 @@ static tsr_status check_interior(const tsr_pad_args *args, tsr__error *error)
     const char *type = tsr_type_of(args->x);
     if (!count) continue;
     if (d >= args->x->shape.rank)
-      return tsr__error_set(error, TSR_EARG, "tsr_pad: an interior along dim %d of %s; %s", d, type,
-                            tsr__dims_text(args->x->shape.rank).text);
+      return tsr__error_set(error, TSR_EARG, "tsr_pad: .interior is set for dim %d of %s; %s", d,
+                            type, tsr__dims_text(args->x->shape.rank).text);
     if (count < 0 || count > MOST)
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_pad: %lld elements between those of dim %d of %s, expected 0 or "
-                            "more, and no more than fit; take some of them with tsr_slice",
+                            "tsr_pad: .interior is %lld for dim %d of %s, expected 0 or more, and "
+                            "a result that fits 63 bits; take some elements with tsr_slice",
                             (long long)count, d, type);
     if (args->x->shape.dims[d] == TSR__DYNAMIC || left_of(args, d) >= 0) continue;
     return tsr__error_set(error, TSR_EARG,
-                          "tsr_pad: %lld elements before, %lld after and %lld between those of dim "
-                          "%d of %s, expected that no more are cut off than there are; cut fewer",
+                          "tsr_pad: .low %lld, .high %lld and .interior %lld for dim %d of %s "
+                          "remove more elements than the dim has; remove fewer",
                           (long long)args->low[d], (long long)args->high[d], (long long)count, d,
                           type);
   }
@@ -277,7 +278,7 @@ tsr_array *tsr_roll_at(tsr_array *a, const int64_t *shifts, const int *dims, int
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &(tsr__ask){ 0 }, site);
   if (count < 0 || (count && (!shifts || !dims))) {
-    tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts%s of %s; give as many dims as shifts",
+    tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts%s for %s; give as many dims as shifts",
                    count, shifts && dims ? "" : " or dims that are NULL", tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }

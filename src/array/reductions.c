@@ -77,9 +77,11 @@ static tsr_status check_options(tsr__op op, const tsr_reduce_args *args, tsr__er
   /* Those that compute with elements; a largest element has the dtype that elements have. */
   bool counts = row->dtype_rule == TSR__DT_SUM || row->dtype_rule == TSR__DT_FLOAT;
   if (tsr__is_given(args->initial) && !row->joins)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: no .initial for it; leave it out", row->name);
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: the reduction takes no .initial; leave it out",
+                          row->name);
   if (args->dtype && !counts)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: no .dtype for it; convert the result",
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_%s: the reduction takes no .dtype; convert the result with tsr_cast",
                           row->name);
   tsr_array *initial = args->initial.array;
   if (tsr__usable(initial) && initial->shape.rank)

@@ -29,16 +29,18 @@ static tsr_status fill_in(const tsr_array *a, tsr_shape *shape, tsr__error *erro
       open = d;
     } else {
       return tsr__error_set(error, TSR_ESHAPE,
-                            "tsr_reshape: dims %d and %d are both -1; leave one dim open", open, d);
+                            "tsr_reshape: dims %d and %d are both -1; leave only one dim open",
+                            open, d);
     }
   }
   if (open < 0) return TSR_OK;
   /* An empty array, or sizes that do not divide: no size of the open dim is the one. */
   if (!known || count % known)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_reshape: the %lld elements of %s do not fill dims of %lld and an "
-                          "open one; give sizes that divide them",
-                          (long long)count, tsr_type_of((tsr_array *)a), (long long)known);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "tsr_reshape: the %lld elements of %s are no multiple of %lld, the product of the other "
+        "dims; give sizes that divide the number of elements",
+        (long long)count, tsr_type_of((tsr_array *)a), (long long)known);
   shape->dims[open] = count / known;
   return TSR_OK;
 }
@@ -98,7 +100,7 @@ tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
   uint32_t bits = tsr__dims_bits(dims, rank);
   if (rank > TSR_MAX_RANK || bits >> rank || tsr__dims_twice(dims, rank)) {
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_expand_dims: %d more dims of %s; name each once, of at most %d in all, "
+                   "tsr_expand_dims: %d more dims for %s; name each once, at most %d dims in all, "
                    "from -%d to %d",
                    more, tsr_type_of(a), TSR_MAX_RANK, rank, rank - 1);
     return tsr__refused(a, &error, site);
@@ -124,9 +126,9 @@ tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
   if (bits & ~all) {
     bool there = !(bits >> rank);
     tsr__error_set(&error, there ? TSR_ESHAPE : TSR_EARG,
-                   there ? "tsr_squeeze: dim %d of %s is larger than 1; take an element of it "
-                           "with tsr_slice first"
-                         : "tsr_squeeze: dim %d of %s is not there; name dims that it has",
+                   there ? "tsr_squeeze: dim %d of %s is larger than 1; take one element of that "
+                           "dim with tsr_slice first"
+                         : "tsr_squeeze: there is no dim %d in %s; name dims of the array",
                    __builtin_ctz(bits & ~all), tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
@@ -141,7 +143,7 @@ tsr_array *tsr_atleast_at(tsr_array *a, int rank, const char *site)
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, (tsr_shape){ .rank = 0 }, site);
   if (rank < 1 || rank > 3) {
-    tsr__error_set(&error, TSR_EARG, "tsr_atleast: %d dims of %s; give 1, 2 or 3", rank,
+    tsr__error_set(&error, TSR_EARG, "tsr_atleast: %d dims for %s, expected 1, 2 or 3", rank,
                    tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }

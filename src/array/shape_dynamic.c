@@ -9,7 +9,7 @@ tsr_array *tsr_dynamic_slice_at(tsr_array *a, tsr_array *starts, tsr_shape sizes
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
   tsr__error error = { .status = TSR_OK };
   if (a && !a->inert && sizes.rank != a->shape.rank) {
-    tsr__error_set(&error, TSR_EARG, "tsr_dynamic_slice: %d sizes for %s; give one for each dim",
+    tsr__error_set(&error, TSR_EARG, "tsr_dynamic_slice: %d sizes for %s; give one size per dim",
                    sizes.rank, tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }

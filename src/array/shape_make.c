@@ -44,8 +44,8 @@ static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *wha
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   int rank = a->shape.rank;
   if (rank < 2) {
-    tsr__error_set(&error, TSR_EARG, "%s: %s is no matrix; give two dims or more", what,
-                   tsr_type_of(a));
+    tsr__error_set(&error, TSR_EARG, "%s: %s is not a matrix; give an array of two dims or more",
+                   what, tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
   tsr_scope *scope = tsr__home(a);
@@ -126,8 +126,8 @@ tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_
   if (tsr__check_planned(scope, "tsr_eye", dtype, &shape, &sharding, site))
     return tsr__make_inert(scope, site);
   if (shape.rank != 2) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_eye: a shape of %d dims, expected rows and columns",
-              shape.rank);
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_eye: the shape has %d dims, expected two: rows and columns", shape.rank);
     return tsr__make_inert(scope, site);
   }
   tsr_operand column = tsr_operand_array(index_of(scope, shape, 1, &sharding, site));
@@ -150,10 +150,11 @@ static tsr_status take_steps(tsr_scope *scope, const char *what, const tsr_steps
     return tsr__fail_error(scope, site, &error);
   if (!args->dtype) args->dtype = TSR_F64;
   if (args->dtype == TSR_BOOL)
-    return tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype bool, expected one of numbers", what);
+    return tsr__fail(scope, site, TSR_EDTYPE, "%s: .dtype is bool, expected a dtype of numbers",
+                     what);
   if (isfinite(args->start) && isfinite(args->stop) && isfinite(args->step)) return TSR_OK;
-  return tsr__fail(scope, site, TSR_EARG, "%s: a bound or step is no finite number; give numbers",
-                   what);
+  return tsr__fail(scope, site, TSR_EARG,
+                   "%s: a bound or step is not a finite number; give finite numbers", what);
 }
 
 /* start + i * step in f64; of integers rounded down at the end. */
@@ -182,7 +183,8 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
   /* tsr_arange(s, 4) has no end: NumPy would take its number for it. */
   if (args.start > 0 && args.stop == 0 && args.step == 0) {
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_arange: start %lld and no end; write tsr_arange(s, .stop = %lld), or give both",
+              "tsr_arange: .start is %lld, but there is no .stop; write tsr_arange(s, .stop = "
+              "%lld), or give both",
               (long long)args.start, (long long)args.start);
     return tsr__make_inert(scope, site);
   }
@@ -190,7 +192,8 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
   /* A range that ends before it begins is empty. */
   double count = ceil((args.stop - args.start) / args.step);
   if (!(count < 0x1p53)) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_arange: more than 2^53 steps; give larger ones");
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_arange: the range has more than 2^53 steps; give a larger .step");
     return tsr__make_inert(scope, site);
   }
   args.count = count > 0 ? (int64_t)count : 0;
@@ -204,7 +207,7 @@ tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const 
   tsr_array *index;
   if (take_steps(scope, "tsr_linspace", given, &args, site)) return tsr__make_inert(scope, site);
   if (args.count < 0) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_linspace: %lld numbers; give 0 or more",
+    tsr__fail(scope, site, TSR_EARG, "tsr_linspace: %lld numbers, expected 0 or more",
               (long long)args.count);
     return tsr__make_inert(scope, site);
   }

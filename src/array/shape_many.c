@@ -46,12 +46,14 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
                      "tsr_stack: operand %d is %s, expected the shape of operand 1, %s", i + 1,
                      tsr_type_of(arrays[i]), tsr_type_of(first));
   if (!error.status && rank > TSR_MAX_RANK)
-    tsr__error_set(&error, TSR_EARG, "tsr_stack: a dim more than %s has, but %d are the most",
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_stack: the result would have one dim more than %s, the most is %d dims",
                    tsr_type_of(first), TSR_MAX_RANK);
   if (!error.status && (at < 0 || at >= rank))
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_stack: dim %d of arrays of %s; the result has dims -%d..%d", dim,
-                   tsr_type_of(first), rank, rank - 1);
+                   "tsr_stack: there is no dim %d in a stack of arrays of %s; the dims of the "
+                   "result are -%d..%d",
+                   dim, tsr_type_of(first), rank, rank - 1);
   tsr_array **parts = error.status ? NULL : tsr__new(heap, bytes);
   if (!parts && !error.status)
     tsr__error_set(&error, TSR_ENOMEM, "tsr_stack: no memory for a list of %d arrays", count);
@@ -70,8 +72,8 @@ void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char 
   tsr__error error = { .status = TSR_OK };
   if (!out || count <= 0) {
     tsr__fail(tsr__home(a), site, TSR_EARG,
-              "tsr_split: %d parts%s; give one or more, and room for them", count,
-              out ? "" : " to nowhere");
+              "tsr_split: %d parts%s; give one or more, and an array that holds them", count,
+              out ? "" : " to an output that is NULL");
     return;
   }
   if (!a || a->inert) {
@@ -119,11 +121,11 @@ tsr_array *tsr_tile_at(tsr_array *a, const int64_t *times, int count, const char
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (count < 0 || count > TSR_MAX_RANK || (count && !times))
-    tsr__error_set(&error, TSR_EARG, "tsr_tile: %d numbers of times%s for %s; give at most %d",
-                   count, times ? "" : " that are NULL", tsr_type_of(a), TSR_MAX_RANK);
+    tsr__error_set(&error, TSR_EARG, "tsr_tile: %d repeat counts%s for %s; give at most %d", count,
+                   times ? "" : " that are NULL", tsr_type_of(a), TSR_MAX_RANK);
   for (int i = 0; i < count && !error.status; i++)
     if (times[i] < 0)
-      tsr__error_set(&error, TSR_EARG, "tsr_tile: %lld times %s; give 0 or more",
+      tsr__error_set(&error, TSR_EARG, "tsr_tile: %lld repeats of %s, expected 0 or more",
                      (long long)times[i], tsr_type_of(a));
   if (error.status) return tsr__refused(a, &error, site);
   /* New dims in front, as NumPy has it. */
@@ -156,7 +158,8 @@ static tsr_status check_repeat(tsr_array *a, int64_t times, int *dim, const char
                                tsr__error *error)
 {
   if (times >= 0) return tsr__find_dim(a, dim, what, error);
-  return tsr__error_set(error, TSR_EARG, "%s: %lld times each of %s; give 0 or more", what,
+  return tsr__error_set(error, TSR_EARG,
+                        "%s: %lld repeats of each element of %s, expected 0 or more", what,
                         (long long)times, tsr_type_of(a));
 }
 
@@ -201,7 +204,7 @@ tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, in
     return tsr__refused(a, &error, site);
   }
   if (total < 0)
-    tsr__error_set(&error, TSR_EARG, "tsr_repeat_each: a total of %lld; give 0 or more",
+    tsr__error_set(&error, TSR_EARG, "tsr_repeat_each: the total is %lld, expected 0 or more",
                    (long long)total);
   if (error.status || tsr__find_dim(a, &dim, "tsr_repeat_each", &error))
     return tsr__refused(a, &error, site);
@@ -215,7 +218,7 @@ tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, in
   else if (!fits || (!size && total))
     tsr__error_set(&error, TSR_ESHAPE,
                    "tsr_repeat_each: counts are %s for %lld elements along dim %d of %s; give one "
-                   "for each of them",
+                   "count per element",
                    tsr_type_of(counts), (long long)size, dim, tsr_type_of(a));
   if (error.status) return tsr__refused(a, &error, site);
   /* The k-th element of the result is of the first whose running count is above k. */
@@ -243,10 +246,11 @@ static tsr_status meet_shapes(tsr_array *const *arrays, int count, tsr_shape *ou
       int64_t *size = &shape.dims[shape.rank - x->rank + k];
       if (x->dims[k] == 1 || x->dims[k] == *size) continue;
       if (*size != 1)
-        return tsr__error_set(error, TSR_ESHAPE,
-                              "tsr_broadcast_arrays: dim %d of operand %d, %s, meets %lld; aligned "
-                              "at the last dim, sizes must be equal or 1",
-                              k, i + 1, tsr_type_of(arrays[i]), (long long)*size);
+        return tsr__error_set(
+            error, TSR_ESHAPE,
+            "tsr_broadcast_arrays: dim %d of operand %d, %s, does not match size %lld of the "
+            "others; aligned at the last dim, sizes must be equal or 1",
+            k, i + 1, tsr_type_of(arrays[i]), (long long)*size);
       *size = x->dims[k];
     }
   }
@@ -260,8 +264,9 @@ static bool usable(tsr_array *const *arrays, int count, tsr_array **out, const c
   /* NULL among them is said by concat, which names its place. */
   tsr_array *const *bad = arrays && out && count > 0 ? bad_one(arrays, count) : NULL;
   if (!arrays || count <= 0)
-    tsr__fail(NULL, site, TSR_EARG, "tsr_concat: %d arrays at %s; give those that there are", count,
-              arrays ? "their place" : "NULL");
+    tsr__fail(NULL, site, TSR_EARG,
+              "tsr_concat: the count of arrays is %d%s; give at least one array", count,
+              arrays ? "" : ", but the list is NULL");
   for (int i = 0; !arrays && out && i < count; i++) out[i] = tsr__make_inert(NULL, site);
   if (!arrays || !out || count <= 0) return false;
   if (!bad) return true;

@@ -56,7 +56,8 @@ tsr_array *tsr_rot90_at(tsr_array *a, int64_t times, int first, int second, cons
     return tsr__refused(a, &error, site);
   if (first == second) {
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_rot90: %s is turned in the plane of dim %d and itself; name two dims",
+                   "tsr_rot90: %s cannot be turned in the plane of dim %d with itself; name two "
+                   "different dims",
                    tsr_type_of(a), first);
     return tsr__refused(a, &error, site);
   }
@@ -87,7 +88,8 @@ tsr_array *tsr_diff_at(tsr_array *a, int times, int dim, const char *site)
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (tsr__find_dim(a, &dim, "tsr_diff", &error)) return tsr__refused(a, &error, site);
   if (times < 0) {
-    tsr__error_set(&error, TSR_EARG, "tsr_diff: taken %d times of %s; give 0 or more", times,
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_diff: the number of differences is %d for %s, expected 0 or more", times,
                    tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
@@ -137,7 +139,8 @@ static tsr_array *repeated(const segments *s, int64_t low, int64_t high, const c
   if (!parts) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_ENOMEM,
-                   "tsr_pad_like: no memory for %zu parts; give smaller borders", count);
+                   "tsr_pad_like: no memory for %zu pieces of the border; give smaller borders",
+                   count);
     return tsr__refused(s->x, &error, site);
   }
   for (size_t i = 0; i < count; i++) parts[i] = segment(s, first + (int64_t)i, low, high, site);
@@ -165,12 +168,13 @@ static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *
 {
   const tsr_array *x = args->x;
   if (mode < TSR_PAD_EDGE || mode > TSR_PAD_SYMMETRIC)
-    return tsr__error_set(error, TSR_EARG, "tsr_pad_like: mode %d; give one of tsr_pad_mode", mode);
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_pad_like: mode %d, expected a value of tsr_pad_mode", mode);
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     if (args->interior[d])
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_pad_like: %lld elements between those of dim %d, expected 0, as "
-                            "there is nothing to repeat; give a number with tsr_pad",
+                            "tsr_pad_like: .interior is %lld for dim %d, expected 0, as no element "
+                            "can be repeated there; use tsr_pad with a number",
                             (long long)args->interior[d], d);
     if (!args->low[d] && !args->high[d]) continue;
     /* Sums of both and the size stay within 64 bits. */
@@ -181,12 +185,12 @@ static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *
                             "tsr_pad_like: %lld elements before and %lld after dim %d of %s: %s",
                             (long long)args->low[d], (long long)args->high[d], d,
                             tsr_type_of(args->x),
-                            there ? "expected 0 or more, and no more than fit"
-                                  : "it has no such dim; name one of its own");
+                            there ? "expected 0 or more, and a result that fits 63 bits"
+                                  : "the array has no such dim; name one of its dims");
     if (!x->shape.dims[d])
       return tsr__error_set(error, TSR_ESHAPE,
-                            "tsr_pad_like: dim %d of %s has no element to put around it; give a "
-                            "number with tsr_pad",
+                            "tsr_pad_like: dim %d of %s has no element to repeat in its border; "
+                            "use tsr_pad with a number",
                             d, tsr_type_of(args->x));
   }
   return TSR_OK;

@@ -40,7 +40,8 @@ static tsr_status check_place(tsr_array *a, const char *const *out, const char *
 {
   tsr__error error = { 0 };
   if (out || !a || a->inert) return TSR_OK;
-  tsr__error_set(&error, TSR_EARG, "%s: the place for the text is NULL", what);
+  tsr__error_set(&error, TSR_EARG, "%s: the pointer for the text is NULL; give the address of one",
+                 what);
   return refuse(a, &error, site);
 }
 
@@ -175,13 +176,14 @@ tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char *
                                const char *site)
 {
   if (!arrays || count < 1)
-    return tsr__fail(NULL, site, TSR_EARG, "tsr_explain_into: no arrays are given; give one");
+    return tsr__fail(NULL, site, TSR_EARG,
+                     "tsr_explain_into: no arrays are given; give at least one");
   tsr__error error = { 0 };
   tsr__leaves all;
   tsr_status status = tsr__spread_trees(arrays, count, "tsr_explain_into", site, &all);
   if (!status && !all.count)
     status = tsr__fail(tsr__home(arrays[0]), site, TSR_EARG,
-                       "tsr_explain_into: the tree has no arrays; give one that has");
+                       "tsr_explain_into: the tree has no arrays; give a tree with arrays");
   if (status) return status;
   arrays = all.at;
   count = all.count;

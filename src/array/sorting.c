@@ -127,7 +127,7 @@ static tsr_array *parted(tsr_array *a, tsr__dim_attr dim, int64_t kth, int resul
   if (known && size >= 0 && (kth < -size || kth >= size)) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_%s: place %lld of a dim of %lld elements, expected -%lld..%lld", call,
+                   "tsr_%s: position %lld in a dim of %lld elements, expected -%lld..%lld", call,
                    (long long)kth, (long long)size, (long long)size, (long long)size - 1);
     return tsr__refused(a, &error, site);
   }

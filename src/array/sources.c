@@ -241,7 +241,7 @@ static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, t
   /* A byte more, so that no elements are no failed allocation. */
   size_t bytes = (size_t)tsr__shape_count(&largest) * tsr_dtype_size(args->dtype) + 1;
   void *data = tsr__new_raw(&value->rt->heap, bytes);
-  if (!data) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of a part", bytes);
+  if (!data) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of a shard", bytes);
   /* One part for all: asked once, put on each. */
   bool whole = tsr_sharding_replicated(&value->sharding), done = false;
   for (int p = 0; p < value->part_count && !error->status && !done; p++) {
@@ -249,7 +249,7 @@ static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, t
     tsr__value_box(value, p, &box);
     tsr_status status = args->fill(&box, data, args->user);
     if (status)
-      tsr__error_set(error, status, "the callback failed for the part of device %d (%s)",
+      tsr__error_set(error, status, "the callback failed for the shard of device %d (%s)",
                      tsr__position_device(&value->sharding, p), tsr_status_text(status));
     else spread_part(value, p, whole, data);
     /* Replicated: the one part was put on all. */
@@ -271,7 +271,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
   tsr_sharding canon = tsr__sharding_canon(&args.on);
   tsr__layout layout = { args.dtype, &args.shape, &canon, NULL };
   /* Options first, then memory: nobody is asked for parts of what cannot be made. */
-  if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL; give one");
+  if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL; give a function");
   tsr__value *value = error.status ? NULL : tsr__value_new(scope->rt, &layout, &error);
   if (value && fill_parts(value, &args, &error)) {
     tsr__value_release(value);

@@ -260,7 +260,7 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   if (!(args.q >= 0 && args.q <= 1))
     tsr__error_set(&error, TSR_EARG, "%s: q is %s, expected 0 to %d", what, given_q, (int)scale);
   else if (bits >> rank)
-    tsr__error_set(&error, TSR_EARG, "%s: .dims names one that %s has not; %s", what,
+    tsr__error_set(&error, TSR_EARG, "%s: .dims names a dim that %s does not have; %s", what,
                    tsr_type_of(x), tsr__dims_text(rank).text);
   if (error.status || tsr__dims_once(what, args.dims, x, &error))
     return tsr__refused(x, &error, site);

@@ -134,8 +134,8 @@ static tsr_array *take_args(const char *call, const tsr_tap_args *given, tsr_tap
                    !strcmp(call, "tsr_print") ? "the format" : "the callback");
   if (!error.status && prints && !good_format(args->format))
     tsr__error_set(&error, TSR_EARG,
-                   "%s: the format \"%s\" has a brace that stands for nothing, expected {}, "
-                   "{type}, {device}, {process}, {{ or }}",
+                   "%s: the format \"%s\" has a brace without a meaning, expected {}, {type}, "
+                   "{device}, {process}, {{ or }}",
                    call, args->format);
   if (!error.status) return a;
   *out = tsr__refused(a, &error, site);

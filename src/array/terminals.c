@@ -44,8 +44,9 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what, boo
                             const char *site)
 {
   if (out || !a || a->inert) return TSR_OK;
-  tsr_status status = tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
-                                "%s: the place for the result is NULL", what);
+  tsr_status status =
+      tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
+                "%s: the pointer for the result is NULL; give the address of one", what);
   return tsr__refuse_array(a, status, fetches, site);
 }
 
@@ -53,8 +54,9 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what, boo
 static tsr_status why_inert(const tsr_array *a, const char *what, const char *site)
 {
   if (!a->node.scope && a->numbers[0].i == TSR_ENOMEM)
-    return tsr__fail(NULL, site, TSR_ENOMEM, "%s: the array could not be made for want of memory",
-                     what);
+    return tsr__fail(
+        NULL, site, TSR_ENOMEM,
+        "%s: there was no memory for the array; close scopes that are no longer needed", what);
   return tsr__fail_inert(tsr__home(a), a->node.scope, site_of(a, site), what, "array");
 }
 
@@ -82,11 +84,10 @@ static tsr_status check_arrays(const char *what, tsr_array *const *arrays, int c
                        "%s: array %d is NULL; give an array", what, i);
     if (arrays[i]->inert) return why_inert(arrays[i], what, site);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
-      return tsr__fail(
-          tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
-          "%s: array %d belongs to another runtime than array 0; evaluate each runtime's "
-          "arrays by themselves",
-          what, i);
+      return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
+                       "%s: array %d belongs to another runtime than array 0; evaluate the arrays "
+                       "of each runtime in a call of its own",
+                       what, i);
   }
   return TSR_OK;
 }
@@ -96,8 +97,9 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
 {
   if (count == 0) return TSR_OK; /* nothing to do is no error */
   if (!arrays || count < 0)
-    return tsr__fail(NULL, site, TSR_EARG, "%s: %d arrays at %s; give those that there are", what,
-                     count, arrays ? "their place" : "NULL");
+    return tsr__fail(NULL, site, TSR_EARG,
+                     "%s: the count of arrays is %d%s; give the arrays and their number", what,
+                     count, arrays ? "" : ", but the list is NULL");
   if (!arrays[0])
     return tsr__fail(tsr__home_of((tsr__operands){ arrays, count }), site, TSR_EARG,
                      "%s: array 0 is NULL; give an array", what);
@@ -131,9 +133,10 @@ tsr_status tsr__spread_trees(tsr_array *const *arrays, int count, const char *wh
       return tsr__fail(tsr__home(tree), site_of(tree, site), TSR_EARG,
                        "%s: array %d is NULL; give an array", what, i);
     if (!tsr__leaves_of(&tree->node.scope->arena, arrays[i], out))
-      return tsr__fail(tsr__home(tree), site_of(tree, site), TSR_ENOMEM,
-                       "%s: no memory to list the arrays of a tree; close scopes that are done",
-                       what);
+      return tsr__fail(
+          tsr__home(tree), site_of(tree, site), TSR_ENOMEM,
+          "%s: no memory to list the arrays of a tree; close scopes that are no longer needed",
+          what);
   }
   return TSR_OK;
 }
@@ -165,8 +168,8 @@ static tsr_status gone(tsr_array *a, const char *what, const char *site)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "%s: %s was %s", what,
                      tsr_type_of(a), tsr__gone_text(a, &gone));
   return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
-                   "%s: %s was deleted by tsr_delete; keep it until its last use", what,
-                   tsr_type_of(a));
+                   "%s: %s was deleted by tsr_delete; delete the array only after its last use",
+                   what, tsr_type_of(a));
 }
 
 /* Evaluates an array unless it has its value; one that was deleted or given up has none to give.
@@ -223,8 +226,9 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
   tsr_status status = tsr__array_ready(a, what, site);
   if (status) return status;
   if (tsr__shape_count(&a->shape) != 1) {
-    status = tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
-                       "%s: %s, expected one element; use tsr_read", what, tsr_type_of(a));
+    status =
+        tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
+                  "%s: the array is %s, expected one element; use tsr_read", what, tsr_type_of(a));
     return tsr__refuse_array(a, status, true, site);
   }
   tsr__error error;
@@ -252,9 +256,9 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
   /* By the dtype alone: nothing is computed in vain. */
   tsr_status status = TSR_OK;
   if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
-    status =
-        tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
-                  "tsr_read_i64: %s, expected an integer or bool; cast it first", tsr_type_of(a));
+    status = tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
+                       "tsr_read_i64: the array is %s, expected an integer or bool; cast it first",
+                       tsr_type_of(a));
   if (status) return tsr__refuse_array(a, status, true, site);
   status = check_out(a, out, "tsr_read_i64", true, site);
   if (!status) status = read_one(a, "tsr_read_i64", &e, site);
@@ -281,8 +285,8 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
   if (!outer || outer->rt != a->node.scope->rt) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_keep: the array is of another runtime than the scope; "
-                   "read it there and put it here");
+                   "tsr_keep: the array belongs to another runtime than the scope; read it there "
+                   "and place it here with tsr_put");
     tsr__fail_error(tsr__home(a), site, &error);
     tsr__fail_error(outer, site, &error);
     return tsr__make_inert(outer, site);
@@ -340,8 +344,8 @@ tsr_status tsr__no_part(tsr_array *a, int position, const char *what, const char
                      count - 1);
   int device = tsr__position_device(&a->value->sharding, position);
   return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
-                   "%s: position %d of %s is of process %d; take those that tsr_local_shard gives, "
-                   "or read the array",
+                   "%s: position %d of %s belongs to process %d; use the positions that "
+                   "tsr_local_shard gives, or read the array",
                    what, position, tsr_type_of(a),
                    tsr__device_process(tsr__topology_of(a->value->rt), device));
 }

@@ -126,11 +126,11 @@ static const char *wrong_shapes(const tsr_conv_args *a)
 {
   const tsr_shape *x = &a->x->shape, *k = &a->kernel->shape;
   if (x->rank < 3 || x->rank > SPATIAL + 2 || k->rank != x->rank)
-    return "expected [batch, 1 to 3 spatial dims, channels] and as many dims of the kernel";
+    return "expected [batch, 1 to 3 spatial dims, channels] and a kernel of as many dims";
   int64_t in = x->dims[x->rank - 1], out = k->dims[k->rank - 1], groups = a->groups;
   /* Channels go in equal groups; a kernel sees those of its own group. */
   if (groups < 1 || in % groups || out % groups || k->dims[k->rank - 2] != in / groups)
-    return "expected a kernel of [spatial dims, channels / groups, channels], both channels whole "
+    return "expected a kernel of [spatial dims, channels in / groups, channels out], both channels "
            "multiples of the groups";
   return NULL;
 }
@@ -147,8 +147,9 @@ static tsr_status complete_conv(tsr_conv_args *a, tsr__error *error)
   a->groups = or_one(a->groups);
   const char *wrong = wrong_shapes(a);
   if (wrong)
-    return tsr__error_set(error, TSR_EARG, "tsr_conv: %s; found %s and a kernel %s in %lld groups",
-                          wrong, tsr_type_of(a->x), tsr_type_of(a->kernel), (long long)a->groups);
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_conv: %s; found %s and a kernel %s with %lld groups", wrong,
+                          tsr_type_of(a->x), tsr_type_of(a->kernel), (long long)a->groups);
   int spatial = a->x->shape.rank - 2;
   if (check_asked("tsr_conv", a->x, spatial, kinds, error)) return error->status;
   for (int i = 0; i < spatial; i++) {
@@ -316,8 +317,8 @@ static tsr_status check_beyond(const tsr_window_args *a, tsr__error *error)
   for (int d = rank; d < TSR_MAX_RANK; d++)
     if (a->window[d] > 1 || a->window[d] < 0 || a->low[d] || a->high[d])
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_reduce_window: windows or borders along dim %d of %s, which has "
-                            "%d; leave them out",
+                            "tsr_reduce_window: windows or borders are set for dim %d of %s, an "
+                            "array of %d dims; leave them out",
                             d, tsr_type_of(a->x), rank);
   return TSR_OK;
 }
@@ -333,7 +334,7 @@ static tsr_status complete_windows(tsr_window_args *a, tsr__error *error)
   int rank = a->x->shape.rank;
   if (a->op < TSR_WINDOW_SUM || a->op > TSR_WINDOW_PROD)
     return tsr__error_set(error, TSR_EARG,
-                          "tsr_reduce_window: reduction %d, expected one of tsr_window_op",
+                          "tsr_reduce_window: .op is %d, expected a value of tsr_window_op",
                           (int)a->op);
   if (check_asked("tsr_reduce_window", a->x, rank, kinds, error) || check_beyond(a, error))
     return error->status;
@@ -343,8 +344,8 @@ static tsr_status complete_windows(tsr_window_args *a, tsr__error *error)
     a->dilation[d] = or_one(a->dilation[d]);
     if (a->x->shape.dims[d] < 0)
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_reduce_window: %s, expected sizes that are known before the run; "
-                            "rebalance its rows",
+                            "tsr_reduce_window: the array is %s, expected sizes that are known "
+                            "before the run; rebalance its rows",
                             tsr_type_of(a->x));
   }
   return TSR_OK;
@@ -362,8 +363,10 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   tsr_dtype dtype = (tsr_dtype)x->dtype;
   bool adds = args.op == TSR_WINDOW_SUM || args.op == TSR_WINDOW_PROD;
   if (adds && dtype == TSR_BOOL)
-    return fail(x, TSR_EDTYPE,
-                "tsr_reduce_window: expected numbers to add or multiply; use tsr_cast", site);
+    return fail(
+        x, TSR_EDTYPE,
+        "tsr_reduce_window: bools cannot be added or multiplied; convert the array with tsr_cast",
+        site);
   /* Borders first, and in the dtype of x, which says what the neutral element is. */
   tsr_array *y = bordered(x, args.low, args.high, neutral(args.op, dtype), site);
   /* Sums of f32 and less are then rounded once at the end, whatever the windows' order. */
@@ -402,8 +405,8 @@ static tsr_status take_pool(const char *name, pool *p, tsr__error *error)
   int rank = a->x->shape.rank;
   if (rank < 3 || rank > SPATIAL + 2)
     return tsr__error_set(error, TSR_ESHAPE,
-                          "%s: %s, expected [batch, 1 to 3 spatial dims, channels]; use "
-                          "tsr_reduce_window",
+                          "%s: the array is %s, expected [batch, 1 to 3 spatial dims, channels]; "
+                          "use tsr_reduce_window",
                           name, tsr_type_of(a->x));
   if (check_asked(name, a->x, rank - 2, kinds, error)) return error->status;
   for (int i = 0; i < rank - 2; i++) {

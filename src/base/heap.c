@@ -354,8 +354,8 @@ void tsr__heap_tell(tsr__heap *heap, char *out, size_t size)
   out[0] = '\0';
   if (beyond)
     snprintf(out, size,
-             "; beside its devices the host would hold %lld bytes of the %lld that .memory_limit "
-             "allows it; read fewer columns of text, collect fewer rows, or raise the limit",
+             "; the host would hold %lld bytes beside the devices, but .memory_limit allows %lld; "
+             "read fewer columns of text, collect fewer rows, or raise the limit",
              (long long)beyond, (long long)heap->limit);
 }
 

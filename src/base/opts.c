@@ -23,7 +23,7 @@ tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t 
   if (tsr__opts_beyond(opts, size, known))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: an option is set that version %s does not know; load the library "
-                          "the program was compiled for",
+                          "that the program was compiled for",
                           what, tsr_version());
   /* A size of 0 is of a caller who filled the struct in by hand: it is taken for ours. What an
    * older header lacks stays as it was, zero. */

@@ -63,7 +63,7 @@ static void say_way_out(const tsr__plugin_ask *ask, char *out, size_t size)
   for (int i = 0; i < KNOWN; i++)
     if (!strcmp(ask->name, known[i].name)) packages = known[i].packages;
   snprintf(out, size, "%s%s%s%s",
-           packages ? "; it is built where these packages are installed: " : "",
+           packages ? "; the plugin is built where these packages are installed: " : "",
            packages ? packages : "", ask->hint ? ". " : "", ask->hint ? ask->hint : "");
 }
 
@@ -75,8 +75,8 @@ tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *
   find_folders(folders, sizeof folders);
   if (!find_file(folders, ask->name, file, sizeof file))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s is not there: no tessera_%s.so in %.300s (where the library lies, or "
-                          "TSR_PLUGIN_PATH)%s",
+                          "%s is not installed: no tessera_%s.so in %.300s (the library's folder, "
+                          "or TSR_PLUGIN_PATH)%s",
                           ask->what, ask->name, folders, way);
   /* Never closed: what it stands on may have put its hooks into this process. */
   void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -84,7 +84,7 @@ tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *
   if (!symbol) {
     const char *why = dlerror();
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s cannot be loaded: %.400s%s", ask->what,
-                          why ? why : "no reason is given", way);
+                          why ? why : "the system gives no reason", way);
   }
   *out = symbol;
   return TSR_OK;

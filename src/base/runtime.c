@@ -39,13 +39,12 @@ static void check_options(tsr_runtime *rt, bool known)
   const tsr_runtime_opts *o = &rt->opts;
   if (!known)
     tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
-                      "tsr_runtime_open: an option is set that version %s does not know; "
-                      "load the library the program was compiled for",
+                      "tsr_runtime_open: an option is set that version %s does not know; load the "
+                      "library that the program was compiled for",
                       tsr_version());
   if (o->threads < 0 || o->threads > MOST_THREADS)
     tsr__runtime_fail(rt, TSR_EARG,
-                      "tsr_runtime_open: .threads is %d, expected 1 to %d, "
-                      "or 0 for one a core",
+                      "tsr_runtime_open: .threads is %d, expected 1 to %d, or 0 for one per core",
                       o->threads, MOST_THREADS);
   if (o->memory_limit < 0)
     tsr__runtime_fail(rt, TSR_EARG,
@@ -113,8 +112,8 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   rt->keyed = !pthread_key_create(&rt->thread_key, NULL);
   if (!rt->keyed)
     tsr__runtime_fail(rt, TSR_ENOMEM,
-                      "tsr_runtime_open: no key of threads is left, of which each open runtime has "
-                      "one; close runtimes that are done");
+                      "tsr_runtime_open: the system has no thread key left, and each open runtime "
+                      "needs one; close runtimes that are no longer needed");
   /* Bad options make a runtime that has an error, which its scopes tell: the call itself has no
    * status. */
   check_options(rt, known);
@@ -157,8 +156,8 @@ static void end(tsr_runtime *rt)
   /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
   if (live)
-    tsr__log(rt, TSR_LOG_ERROR, "base", "%lld blocks were still held when the runtime closed",
-             live);
+    tsr__log(rt, TSR_LOG_ERROR, "base",
+             "%lld blocks of memory were still held when the runtime closed", live);
   tsr__log_close(rt);
   if (rt->keyed) pthread_key_delete(rt->thread_key);
   pthread_mutex_destroy(&rt->lock);

@@ -33,7 +33,8 @@ static const tsr_scope no_memory_scope = {
   .depth = INT_MAX,
   .inert = true,
   .status = TSR_ENOMEM,
-  .message = (char *)"TSR_ENOMEM: no memory was left to open a scope; close scopes that are done",
+  .message = (char *)"TSR_ENOMEM: no memory was left to open a scope; close scopes that are no "
+                     "longer needed",
 };
 
 static const tsr_scope no_parent_scope = {
@@ -220,13 +221,15 @@ tsr_status tsr__fail_inert(tsr_scope *scope, const tsr_scope *of, const char *si
                            const char *call, const char *what)
 {
   if (!of)
-    return tsr__fail(scope, site, TSR_EARG, "%s: the %s was made of NULL; make it of what is there",
+    return tsr__fail(scope, site, TSR_EARG,
+                     "%s: the %s is the result of a call with NULL; give that call its arguments",
                      call, what);
   const tsr_scope *failed = tsr__scope_failed(of);
   if (failed) return fail_as(scope, failed);
-  return tsr__fail(scope, site, TSR_ESTATE,
-                   "%s: the %s comes of a failed call whose error was cleared; make it again", call,
-                   what);
+  return tsr__fail(
+      scope, site, TSR_ESTATE,
+      "%s: the %s is the result of a failed call whose error was cleared; make it again", call,
+      what);
 }
 
 tsr_status tsr__fail_null(const char *call, const char *what, const char *site)
@@ -354,7 +357,7 @@ void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*rele
   if (!node) {
     tsr__fail(scope, site, TSR_ENOMEM,
               "no memory for a node of %zu bytes, the scope holds %lld nodes; close scopes that "
-              "are done",
+              "are no longer needed",
               size, (long long)scope->node_count);
     return NULL;
   }
@@ -637,7 +640,7 @@ void tsr_scope_close(tsr_scope *scope)
   tsr_scope *body = body_in(scope);
   if (body)
     tsr__fail(body, NULL, TSR_ESTATE,
-              "tsr_scope_close: a body is being traced in this scope, which ends with it; leave it "
-              "open");
+              "tsr_scope_close: the library closes the scope of a body that is being traced; leave "
+              "the scope open");
   else tsr__scope_close(scope);
 }

@@ -168,7 +168,8 @@ static tsr_status check_pairs(parting *p, const tsr__extent *piece, int64_t coun
     for (int64_t k = i + 1; k < count; k++) {
       if (rank && piece[k].box.start[dim] >= piece[i].box.start[dim] + piece[i].box.size[dim])
         break;
-      if (!p->left--) return bad_entry(p->entry, "are too many to be compared", p->error);
+      if (!p->left--)
+        return bad_entry(p->entry, "are too many to be checked for overlaps", p->error);
       if (meet(&piece[i].box, &piece[k].box, rank)) return bad_entry(p->entry, "overlap", p->error);
     }
   return TSR_OK;
@@ -220,19 +221,23 @@ static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, p
 {
   int64_t total = 0, count = tsr__shape_count(&entry->shape);
   int64_t size = (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype);
-  if (count < 0 || count > INT64_MAX / 8) return bad_entry(entry, "are of no shape", apart->error);
+  if (count < 0 || count > INT64_MAX / 8)
+    return bad_entry(entry, "have a shape that is out of range", apart->error);
   for (int64_t i = entry->first; i < entry->first + entry->count; i++) {
     const tsr__extent *piece = &c->piece[i];
-    if (!is_inside(entry, &piece->box)) return bad_entry(entry, "lie outside of it", apart->error);
+    if (!is_inside(entry, &piece->box))
+      return bad_entry(entry, "lie outside of the array", apart->error);
     int64_t own = tsr__box_count(&piece->box, entry->shape.rank);
-    if (piece->bytes != own * size) return bad_entry(entry, "have another length", apart->error);
+    if (piece->bytes != own * size)
+      return bad_entry(entry, "have another number of bytes than their elements need",
+                       apart->error);
     if (piece->file < 0 || (size_t)piece->file >= c->files || piece->at < 0 ||
         piece->at > c->file[piece->file].bytes - piece->bytes)
       return bad_entry(entry, "lie outside of their files", apart->error);
     if (own > count - total) return bad_entry(entry, "overlap", apart->error);
     total += own;
   }
-  if (total != count) return bad_entry(entry, "are not all of it", apart->error);
+  if (total != count) return bad_entry(entry, "do not cover the array", apart->error);
   apart->entry = entry;
   return check_apart(apart, &c->piece[entry->first], entry->count, (looked){ 0 });
 }
@@ -362,8 +367,8 @@ static tsr_status compare_parts(const tsr__catalog *own, const tsr__catalog *oth
   if (!strcmp(own->form, other->form) && own->step == other->step && same_arrays(own, other))
     return TSR_OK;
   return tsr__error_set(error, TSR_EPEER,
-                        "process %d saves step %lld of another tree than process 0 does: %.100s, "
-                        "and there step %lld of %.100s; all must save the same",
+                        "process %d saves step %lld with the tree %.100s, but process 0 step %lld "
+                        "with %.100s; save the same tree in all processes",
                         process, (long long)other->step, other->form, (long long)own->step,
                         own->form);
 }

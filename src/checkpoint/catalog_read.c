@@ -31,7 +31,7 @@ static bool fail(const reading *r, const char *at, const char *why)
 
 static bool no_memory(const reading *r)
 {
-  tsr__error_set(r->error, TSR_ENOMEM, "no memory to read it");
+  tsr__error_set(r->error, TSR_ENOMEM, "no memory to read the catalog");
   return false;
 }
 
@@ -146,7 +146,7 @@ static bool take_file(reading *r, const tsr__json_token *value)
   if (more < 0) return faulty(r, &cursor);
   /* A name that leads elsewhere would have others' files read, and deleted. */
   if (!file.name || !*file.name || strchr(file.name, '/') || file.name[0] == '.')
-    return fail(r, value->at, "a file's name is none of a file in the step's folder");
+    return fail(r, value->at, "a file's name leads out of the step's folder");
   if (file.header > file.bytes || file.header > HEADER_MOST || !sum.at)
     return fail(r, value->at, "a file lacks its header's length or checksum");
   if (!take_sums(r, &sum, &file.sum, 1)) return false;
@@ -254,9 +254,9 @@ static bool take_entry(reading *r, const tsr__json_token *value)
   if (!entry.name || !entry.dtype || !entry.kind || !pieces.at)
     return fail(r, value->at, "an entry lacks its kind, name, dtype or pieces");
   if (entry.kind == TSR_SAVED_BLOB && (entry.shape.rank != 1 || entry.dtype != TSR_U8))
-    return fail(r, value->at, "a blob is no list of bytes");
+    return fail(r, value->at, "a blob is not a list of bytes");
   if (entry.kind == TSR_SAVED_COLUMN && entry.shape.rank != 1)
-    return fail(r, value->at, "a column has not one dim");
+    return fail(r, value->at, "a column does not have exactly one dim");
   tsr__listed *own = tsr__catalog_entry(r->c);
   if (!own || !(entry.type = type_text(r, &entry))) return no_memory(r);
   *own = entry;
@@ -268,7 +268,8 @@ static bool take_entry(reading *r, const tsr__json_token *value)
 static bool take_head(reading *r, const tsr__json_token *key, const tsr__json_token *value)
 {
   if (key_is(key, "format"))
-    return key_is(value, "tessera checkpoint") || fail(r, value->at, "it is no checkpoint");
+    return key_is(value, "tessera checkpoint") ||
+           fail(r, value->at, "the file is no catalog of a checkpoint");
   if (key_is(key, "version")) return take_number(r, value, &r->version);
   if (key_is(key, "step")) return take_number(r, value, &r->c->step);
   if (key_is(key, "block")) return take_number(r, value, &r->block);
@@ -306,7 +307,8 @@ static bool check_names(const reading *r)
   for (size_t i = 0; i < c->entries; i++) sorted[i] = &c->entry[i];
   qsort(sorted, c->entries, sizeof *sorted, by_name);
   for (size_t i = 1; i < c->entries; i++)
-    if (!by_name(&sorted[i - 1], &sorted[i])) return fail(r, r->text, "two entries have one name");
+    if (!by_name(&sorted[i - 1], &sorted[i]))
+      return fail(r, r->text, "two entries have the same name");
   return true;
 }
 
@@ -319,16 +321,17 @@ static bool check_tail(const reading *r, size_t length)
   if (length < TAIL || memcmp(tail, tail_start, sizeof tail_start - 1) ||
       memcmp(tail + TAIL - 4, "\"\n}\n", 4)) {
     tsr__error_set(r->error, TSR_EPARSE,
-                   "it does not end as it should: it was cut off, or is none");
+                   "the catalog does not end as expected: the file was cut off, or is no catalog");
     return false;
   }
   for (int i = 0; i < 8; i++) {
     int digit = hex_digit(tail[sizeof tail_start - 1 + (size_t)i]);
-    if (digit < 0) return fail(r, tail, "its checksum is no number");
+    if (digit < 0) return fail(r, tail, "the checksum is no number");
     sum = sum << 4 | (uint32_t)digit;
   }
   if (sum == tsr__crc32c(0, r->text, length - TAIL)) return true;
-  tsr__error_set(r->error, TSR_EPARSE, "its checksum is not that of its text: it was changed");
+  tsr__error_set(r->error, TSR_EPARSE,
+                 "the checksum does not match the text: the catalog was changed");
   return false;
 }
 
@@ -343,17 +346,19 @@ static bool read_all(reading *r, size_t length)
     if (!take_head(r, &key, &value)) return false;
     if (r->version > TSR__CATALOG_VERSION) {
       tsr__error_set(r->error, TSR_EUNSUPPORTED,
-                     "it is of version %lld of the format, and this library reads up to %d",
+                     "the catalog has version %lld of the format, expected at most %d; use a newer "
+                     "version of the library",
                      (long long)r->version, TSR__CATALOG_VERSION);
       return false;
     }
   }
   if (more < 0) return faulty(r, &cursor);
   if (r->version < 1 || r->block != TSR__CHECKPOINT_BLOCK)
-    return fail(r, r->text, "it lacks its version, or has blocks of another size");
+    return fail(r, r->text, "the catalog has no version, or another block size");
   listing l = { r->c, 0 };
   if (*r->c->form && !tsr__form_leaves(r->c->form, is_listed, &l))
-    return fail(r, r->text, "its tree has arrays that are not listed, or is none");
+    return fail(r, r->text,
+                "the tree of the catalog is damaged, or has arrays that are not listed");
   return check_names(r);
 }
 

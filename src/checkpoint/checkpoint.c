@@ -75,7 +75,7 @@ static tsr_status check_frames(const tsr_save_opts *opts, tsr__error *error)
 static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__error *error)
 {
   if (!path || !*path)
-    return tsr__error_set(error, TSR_EARG, "the path is %s; give that of a folder",
+    return tsr__error_set(error, TSR_EARG, "the path is %s; give the path of a folder",
                           path ? "empty" : "NULL");
   if (opts->step < 0 || opts->keep < 0)
     return tsr__error_set(error, TSR_EARG, ".%s is %lld, expected 0 or more",
@@ -83,7 +83,7 @@ static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__e
                           (long long)(opts->step < 0 ? opts->step : opts->keep));
   if (!(opts->timeout >= 0 && opts->timeout <= 1e9))
     return tsr__error_set(error, TSR_EARG,
-                          ".timeout is negative, no number or above 1e9 s; 0 is 1800 s");
+                          ".timeout is negative, not a number or above 1e9 s; 0 is 1800 s");
   return check_blobs(opts, error) ? error->status : check_frames(opts, error);
 }
 
@@ -95,20 +95,23 @@ static tsr_status find_leaves(tsr_scope *scope, tsr_array *tree, const tsr_save_
     return tsr_scope_status(scope)
                ? tsr__error_set(error, tsr_scope_status(scope), "%s", tsr_message(scope))
                : tsr__error_set(error, TSR_ESTATE,
-                                "the tree comes of a failed call whose error was cleared or is of "
-                                "another scope; make it again");
+                                "the tree is the result of a failed call whose error was cleared "
+                                "or belongs to another scope; make the tree again");
   if (tree && !tsr__leaves_of(&scope->arena, tree, out))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to list the arrays of a tree");
   for (int i = 0; i < out->count; i++)
     if (out->at[i]->node.scope->rt != scope->rt)
       return tsr__error_set(error, TSR_EARG,
-                            "array %d belongs to another runtime than the scope; save it there", i);
+                            "array %d belongs to another runtime than the scope; save the array in "
+                            "a scope of its own runtime",
+                            i);
   for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++)
     if (tsr_frame_is_inert(opts->frames[i].frame))
       return tsr__error_set(error, tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_ESTATE,
                             "frame '%s' cannot be evaluated: %s", opts->frames[i].name,
-                            tsr_scope_status(scope) ? tsr_message(scope)
-                                                    : "it comes of a failed call; make it again");
+                            tsr_scope_status(scope)
+                                ? tsr_message(scope)
+                                : "the frame is the result of a failed call; make the frame again");
   return TSR_OK;
 }
 
@@ -181,8 +184,8 @@ static tsr_status ask_alike(const tsr__saving *s, const tsr_save_opts *opts, tsr
     tsr__blob first = tsr__agreed(&all, 0), own = tsr__agreed(&all, p);
     if (own.length != first.length || memcmp(own.data, first.data, own.length))
       tsr__error_set(error, TSR_EPEER,
-                     "process %d saves another tree or other frames than process 0 does: %s, and "
-                     "there %s; all must save the same",
+                     "process %d saves %s, but process 0 saves %s; save the same tree and frames "
+                     "in all processes",
                      p, (const char *)own.data, (const char *)first.data);
   }
   tsr__text_free(&mine);
@@ -359,8 +362,8 @@ static tsr_status load_together(tsr_saved_step *c, tsr__error *error)
     /* Each said eight digits: an error of one would be everybody's by now. */
     if (memcmp(tsr__agreed(&all, p).data, tsr__agreed(&all, 0).data, 8))
       tsr__error_set(error, TSR_EPEER,
-                     "process %d reads another %s at %s than process 0 does; all need the same "
-                     "file system",
+                     "process %d reads another %s at %s than process 0; give all processes the "
+                     "same file system",
                      p, TSR__CATALOG, c->folder);
   tsr__text_free(&mine);
   tsr__text_free(&all);
@@ -399,7 +402,8 @@ tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const
   c->rt = scope->rt;
   tsr__catalog_init(&c->catalog, &scope->rt->heap);
   if (!path || !*path)
-    tsr__error_set(&error, TSR_EARG, "the path is %s; give that of a folder of steps, or a step's",
+    tsr__error_set(&error, TSR_EARG,
+                   "the path is %s; give the path of a folder of steps, or of a step",
                    path ? "empty" : "NULL");
   if (!find_step(c, path, &error)) load_together(c, &error);
   if (!error.status) return c;

@@ -61,7 +61,10 @@ static tsr_status judge(const tsr__text *records, int own, int count, tsr__error
     tsr__error told = { .status = TSR_OK };
     tsr__blob text;
     if (!take_record(&fields, &told, &text))
-      return tsr__error_set(error, TSR_EPEER, "process %d says what is none of a checkpoint", p);
+      return tsr__error_set(error, TSR_EPEER,
+                            "process %d sent a record that belongs to no checkpoint; run the same "
+                            "version in all processes",
+                            p);
     if (!told.status) continue;
     if (p == own) return error->status;
     error->status = TSR_OK;
@@ -81,7 +84,7 @@ tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all
   tsr__text_pad(all, ' ', (comm ? tsr__comm_count(comm) : 1) * RECORD_MOST);
   all->length = 0;
   if (all->failed || (ask->mine && ask->mine->failed))
-    tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the messages between processes");
   tsr__write_u32(&record, error->status);
   tsr__write_bytes(&record, error->text, error->status ? strlen(error->text) : 0);
   tsr__write_bytes(&record, ask->mine ? tsr__text_get(ask->mine) : "",
@@ -89,7 +92,7 @@ tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all
   /* None, which the others refuse. */
   if (record.failed) record.length = 0;
   if (record.failed)
-    tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the messages between processes");
   if (!comm || tsr__comm_count(comm) == 1) {
     /* Alone: the one record is written as if it had come, so that tsr__agreed reads it likewise. */
     tsr__write_bytes(all, record.data, record.length);
@@ -105,7 +108,8 @@ tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all
       judge(all, tsr__comm_index(comm), tsr__comm_count(comm), error);
     }
   }
-  if (all->failed) tsr__error_set(error, TSR_ENOMEM, "no memory for what processes told");
+  if (all->failed)
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the messages of other processes");
   tsr__text_free(&record);
   return error->status;
 }
@@ -151,7 +155,7 @@ static tsr_status make_folders(tsr__saving *s, tsr__error *error)
   if (error->status) return error->status;
   if (there)
     return tsr__error_set(error, TSR_ESTATE,
-                          "%s is there already; give another .step, or .overwrite", step.at);
+                          "%s exists already; give another .step, or set .overwrite", step.at);
   return tsr__folder_make(step.at, error);
 }
 
@@ -228,7 +232,7 @@ static tsr_status read_part(const tsr__saving *s, const char *id, int process, t
   int64_t got = text ? tsr__sys_read_all(fd, text, length, 0) : 0;
   if (got < 0) code = errno;
   if (fd >= 0) tsr__sys_close(fd);
-  if (code) tsr__file_error(path.at, "read what another process listed in", code, error);
+  if (code) tsr__file_error(path.at, "read the list of another process in", code, error);
   else if (!text) tsr__error_set(error, TSR_ENOMEM, "no memory to read %s", path.at);
   else if (tsr__catalog_read(out, text, (size_t)got, true, &why))
     tsr__error_set(error, why.status, "%s, which process %d wrote: %s", path.at, process, why.text);
@@ -242,7 +246,7 @@ static tsr_status join_others(tsr__saving *s, const char *id, tsr__error *error)
   int count = s->process_count - 1;
   size_t bytes = ((size_t)count + 1) * sizeof(tsr__catalog);
   tsr__catalog *other = tsr__new(&s->rt->heap, bytes);
-  if (!other) tsr__error_set(error, TSR_ENOMEM, "no memory to list what all processes saved");
+  if (!other) tsr__error_set(error, TSR_ENOMEM, "no memory to list the data of all processes");
   for (int p = 0; p < count && !error->status; p++) {
     tsr__catalog_init(&other[p], s->catalog.heap);
     read_part(s, id, p + 1, &other[p], error);

@@ -116,8 +116,8 @@ static tsr_status busy(const char *folder, const char *path, const owner *who, b
                        tsr__error *error)
 {
   return tsr__error_set(error, TSR_ESTATE,
-                        "%s: another save writes there: %s; wait for it, or give each job a folder "
-                        "of its own%s%s%s",
+                        "%s: another save writes to the folder: %s; wait until that save ends, or "
+                        "give each job a folder of its own%s%s%s",
                         folder, *who->text ? who->text : "an unknown process",
                         by_name ? "; if that process has ended, delete " : "", by_name ? path : "",
                         by_name ? ", as this file system has no locks" : "");
@@ -209,7 +209,7 @@ tsr_status tsr__folder_lock_check(const tsr__folder_lock *lock, const char *fold
   if (error->status || (ours && !strcmp(text, lock->owner))) return error->status;
   parse_owner(text, &who);
   return tsr__error_set(error, TSR_ESTATE,
-                        "%s: the lock of this save was taken away meanwhile%s%s; save again",
+                        "%s: the lock of this save was removed during the save%s%s; save again",
                         folder, *who.text ? ", by " : "", who.text);
 }
 

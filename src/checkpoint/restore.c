@@ -73,7 +73,7 @@ typedef struct read_job {
 
 static tsr_status no_memory(tsr__error *error)
 {
-  return tsr__error_set(error, TSR_ENOMEM, "no memory to restore it; free some arrays");
+  return tsr__error_set(error, TSR_ENOMEM, "no memory to restore the step; free some arrays");
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -208,7 +208,7 @@ static tsr_status open_file(read_job *job, reader *r, int file, tsr__error *erro
   if (fstat(r->fd, &info)) return tsr__file_error(path, "examine", errno, error);
   if (!S_ISREG(info.st_mode) || (int64_t)info.st_size != data->bytes)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: has %lld bytes, expected %lld as when it was saved; it was changed",
+                          "%s: has %lld bytes, expected %lld as it was saved: the file was changed",
                           path, (long long)info.st_size, (long long)data->bytes);
   r->file = file;
   return TSR_OK;
@@ -230,10 +230,10 @@ static tsr_status read_block(read_job *job, reader *r, const read_task *task, ch
   atomic_fetch_add_explicit(&job->bytes, length, memory_order_relaxed);
   if (tsr__crc32c(0, to, (size_t)length) == job->ask->catalog->sum[piece->sum + block])
     return TSR_OK;
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s: bytes %lld to %lld have another checksum than when they were saved: "
-                        "they were changed",
-                        name, (long long)(piece->at + at), (long long)(piece->at + at + length));
+  return tsr__error_set(
+      error, TSR_EPARSE,
+      "%s: bytes %lld to %lld have another checksum than in the catalog: the file was changed",
+      name, (long long)(piece->at + at), (long long)(piece->at + at + length));
 }
 
 /* A block is a megabyte, which sizes of elements divide. */
@@ -391,7 +391,7 @@ static tsr_status check_header(read_job *job, int file, tsr__error *error)
   else if (got < data->header) tsr__file_shrunk(data->name, got, data->bytes, error);
   else if (tsr__crc32c(0, header, (size_t)got) != data->sum)
     tsr__error_set(error, TSR_EPARSE,
-                   "%s: its header has another checksum than when it was saved: it was changed",
+                   "%s: the header has another checksum than in the catalog: the file was changed",
                    data->name);
   tsr__del(job->heap, header, (size_t)data->header + 1);
   return error->status;

@@ -138,15 +138,15 @@ static tsr_status check_type(const restoring *r, const tsr__listed *entry, const
   tsr__quote(entry->name, strlen(entry->name), quoted);
   tsr_type_text((tsr_dtype)like->dtype, like->shape, NULL, want, sizeof want);
   if (like->dtype != entry->dtype)
-    return tsr__error_set(r->error, TSR_EDTYPE,
-                          "'%s' was saved as %s, and %s is asked for; restore it as it is and cast "
-                          "it",
-                          quoted, entry->type, want);
-  return tsr__error_set(r->error, TSR_ESHAPE, "'%s' was saved as %s, and %s is asked for; %s",
+    return tsr__error_set(
+        r->error, TSR_EDTYPE,
+        "'%s' was saved as %s, but `like` asks for %s; restore the saved dtype and cast the array",
+        quoted, entry->type, want);
+  return tsr__error_set(r->error, TSR_ESHAPE, "'%s' was saved as %s, but `like` asks for %s; %s",
                         quoted, entry->type, want,
                         like->shape.rank == entry->shape.rank
-                            ? ".resize cuts off, and puts zeros behind"
-                            : "restore it as it is and reshape it");
+                            ? ".resize cuts off elements, or adds zeros at the end"
+                            : "restore the saved shape and reshape the array");
 }
 
 /* A leaf's entry is found and a value made for it. False also where it is told by `error`;
@@ -206,8 +206,9 @@ static tsr_status plan(restoring *r, tsr_array *like)
     for (const char *at = r->form; at && *at; at++) r->count += *at == '*';
   }
   if (r->count >= 0) r->target = tsr__arena_new(arena, ((size_t)r->count + 1) * sizeof *r->target);
-  return r->target ? TSR_OK
-                   : tsr__error_set(r->error, TSR_ENOMEM, "no memory to list what is restored");
+  return r->target
+             ? TSR_OK
+             : tsr__error_set(r->error, TSR_ENOMEM, "no memory to list the arrays to restore");
 }
 
 /* Each leaf takes over the hold of its value; without a list of leaves nobody does. */
@@ -262,8 +263,9 @@ tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *c, tsr_array *like,
   tsr__take_opts(restore_call, opts, &own, sizeof own, &error);
   if (like && like->inert)
     tsr__error_set(&error, tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_ESTATE, "%s",
-                   tsr_scope_status(scope) ? tsr_message(scope)
-                                           : "`like` comes of a failed call; make it again");
+                   tsr_scope_status(scope)
+                       ? tsr_message(scope)
+                       : "`like` is the result of a failed call; make the tree again");
   restoring r = { .c = c, .scope = scope, .opts = &own, .error = &error };
   if (!read_together(&r, like)) return make_leaves(&r, site);
   tsr__fail(scope, site, error.status, "%s: %s", restore_call, error.text);
@@ -286,7 +288,7 @@ tsr_status tsr_checkpoint_verify_at(tsr_saved_step *c, const char *site)
                            .target = target,
                            .count = (int)count };
   for (size_t i = 0; target && i < count; i++) target[i].entry = &c->catalog.entry[i];
-  if (!target) tsr__error_set(&error, TSR_ENOMEM, "no memory to list what there is");
+  if (!target) tsr__error_set(&error, TSR_ENOMEM, "no memory to list the entries of the step");
   else tsr__restore(&ask, &error);
   if (!error.status) return TSR_OK;
   return tsr__fail(scope, site, error.status, "%s: %s", verify_call, error.text);
@@ -300,7 +302,7 @@ tsr_status tsr_checkpoint_blob_at(tsr_saved_step *c, const char *name, tsr_value
   tsr_scope *scope = tsr__scope_here(c->node.scope);
   if (!name || !out)
     return tsr__fail(scope, site, TSR_EARG, "%s: the %s is NULL; give one", blob_call,
-                     name ? "place for the bytes" : "name");
+                     name ? "pointer for the bytes" : "name");
   const tsr__listed *entry = tsr__catalog_find(&c->catalog, TSR_SAVED_BLOB, name, NULL);
   char *data = NULL;
   if (!entry) not_saved(&c->catalog, TSR_SAVED_BLOB, name, &error);

@@ -28,7 +28,8 @@ enum { SHARE_LEAST = 1 << 16 }; /* bytes that are worth a piece of their own */
 
 static tsr_status no_memory(tsr__error *error)
 {
-  return tsr__error_set(error, TSR_ENOMEM, "no memory to list what is saved; close some scopes");
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no memory to list the arrays to save; close some scopes");
 }
 
 /* ---- what there is to be written ------------------------------------------------------------- */

@@ -141,7 +141,7 @@ tsr_status tsr__step_find(const char *path, tsr__step_path *out, tsr__error *err
   if (error->status) return error->status;
   if (f.newest < 0)
     return tsr__error_set(error, TSR_EIO,
-                          "%s: holds no step that is whole: no step_NUMBER with %s in it", path,
+                          "%s: holds no committed step: no folder step_NUMBER with %s in it", path,
                           TSR__CATALOG);
   return tsr__step_path_of(path, f.newest, NULL, out, error);
 }

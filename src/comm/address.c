@@ -41,8 +41,8 @@ tsr_status tsr__address_parse(const char *text, tsr__address *out, tsr__error *e
   if (at.local) {
     if (!text[5] || strlen(text + 5) >= sizeof(((struct sockaddr_un *)0)->sun_path))
       return tsr__error_set(error, TSR_EARG,
-                            "the coordinator's address \"%.300s\" has no path, or one that is too "
-                            "long for a socket (107 bytes); " FORMS,
+                            "the coordinator's address \"%.300s\" has no path, or a path that is "
+                            "too long for a socket (107 bytes); " FORMS,
                             text);
     snprintf(at.host, sizeof at.host, "%s", text + 5);
     *out = at;
@@ -298,10 +298,11 @@ tsr_status tsr__address_listen(const tsr__address *at, bool near, tsr__listeners
     return TSR_OK;
   }
   const char *why = lookup ? gai_strerror(lookup) : tsr__sys_text(errno, buffer, sizeof buffer);
-  const char *way = !lookup && errno == EADDRINUSE ? "; choose another, or end who listens there"
+  const char *way = !lookup && errno == EADDRINUSE
+                        ? "; choose another address, or end the program that listens there"
                     : !at->local
-                        ? "; it must be an address of the host of process 0: where that has "
-                          "another one inside, say it in .bind or TSR_BIND"
+                        ? "; the address must belong to the host of process 0: where that host has "
+                          "another address inside its network, set .bind or TSR_BIND to it"
                         : "";
   return tsr__error_set(error, TSR_EIO, "process 0 cannot listen at %s%s%s: %s%s", at->host,
                         at->local ? "" : ":", at->port, why, way);

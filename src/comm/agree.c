@@ -104,7 +104,8 @@ static void settle_regroup(tsr__coordinator *c)
   tsr__write_u32(&fields, (uint32_t)left);
   for (int i = 0; i < c->role.count; i++)
     if (is_there(c, i)) tsr__write_u32(&fields, (uint32_t)i);
-  if (fields.failed) tsr__error_set(&fine, TSR_ENOMEM, "process 0 has no memory to regroup");
+  if (fields.failed)
+    tsr__error_set(&fine, TSR_ENOMEM, "process 0 has no memory to regroup the processes");
   c->regrouped = !fine.status;
   answer_regroup(c, &fine, (tsr__blob){ tsr__text_get(&fields), fields.length });
   tsr__text_free(&fields);
@@ -120,7 +121,8 @@ static void say_missing(const tsr__coordinator *c, int64_t at, tsr__error *error
     if (missing.length) tsr__text_add(&missing, ", ");
     tsr__member_name(c, i, &missing);
   }
-  tsr__error_set(error, TSR_EPEER, "after %lld s these have not come to regroup: %s",
+  tsr__error_set(error, TSR_EPEER,
+                 "after %lld s these processes have not called tsr_process_regroup: %s",
                  (long long)((at - c->regroup_since) / 1000000000), tsr__text_get(&missing));
   tsr__text_free(&missing);
 }
@@ -154,7 +156,9 @@ bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__f
   uint64_t ms = tsr__take_u64(fields);
   if (!tsr__fields_done(fields) || ms > INT64_MAX / 1000000) return false;
   if (!is_there(c, member) || c->members[member].regroup) {
-    tsr__error_set(&error, TSR_ESTATE, "this process has failed for the others, or asks twice");
+    tsr__error_set(
+        &error, TSR_ESTATE,
+        "the other processes count this process as failed, or it called tsr_process_regroup twice");
     tsr__answer(c, member, ticket, &error, nothing);
     return true;
   }
@@ -207,7 +211,7 @@ static int64_t judge(tsr__coordinator *c, int waiter)
   double passed = (double)(c->now - m->wait_since);
   if (passed < limit) return c->now + (int64_t)(limit - passed);
   tsr__text_f64(seconds, c->role.wait_seconds);
-  snprintf(why, sizeof why, "it is alive and for %s s has not come to %s, where process %d waits",
+  snprintf(why, sizeof why, "it is alive, but for %s s has not reached %s, where process %d waits",
            seconds, m->what, waiter);
   tsr__member_gone(c, other, true, why);
   return INT64_MAX;

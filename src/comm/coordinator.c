@@ -42,10 +42,10 @@ void tsr__member_name(const tsr__coordinator *c, int member, tsr__text *out)
   char seconds[32];
   tsr__text_add(out, "process %d", member);
   if (*m->where) tsr__text_add(out, " (%s)", m->where);
-  if (m->presence == TSR__ABSENT) tsr__text_add(out, ", which has not joined");
+  if (m->presence == TSR__ABSENT) tsr__text_add(out, ", not joined yet");
   if (m->presence == TSR__SILENT && m->peer) {
     tsr__text_f64(seconds, (double)((c->now - m->peer->heard) / (SECOND / 10)) / 10);
-    tsr__text_add(out, ", which has given no sign of life for %s s", seconds);
+    tsr__text_add(out, ", without a heartbeat for %s s", seconds);
   }
 }
 
@@ -262,16 +262,17 @@ static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
     make_proof(c, peer, "join", j, proof);
     if (gave && tsr__proof_same(proof, j->proof.data, TSR__PROOF)) return true;
     refuse(peer, TSR_EPEER,
-           "the coordinator at %s takes only processes that know its secret, and this one %s; set "
-           ".secret or TSR_SECRET to the same text for all",
-           c->address, gave ? "has another" : "has none");
+           "the coordinator at %s takes only processes that know its secret, but this process %s; "
+           "set .secret or TSR_SECRET to the same text for all",
+           c->address, gave ? "has another secret" : "has no secret");
     return false;
   }
   if (!gave && tsr__peer_is_near(peer->link.fd)) return true;
   refuse(peer, TSR_EPEER,
          "the coordinator at %s has no secret and %s; set .secret or TSR_SECRET to the same text "
          "for all, process 0 too",
-         c->address, gave ? "this process has one" : "so takes processes of its own host only");
+         c->address,
+         gave ? "this process has one" : "therefore takes only processes of its own host");
   return false;
 }
 
@@ -285,11 +286,13 @@ static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
     peer->closing = true;
   else if (j->count != (uint32_t)c->role.count)
     refuse(peer, TSR_EARG,
-           "this process counts %u processes, process 0 counts %d; all must be started with the "
-           "same number",
+           "this process was started as one of %u processes, but process 0 as one of %d; start all "
+           "with the same number of processes",
            j->count, c->role.count);
   else if (j->index >= j->count)
-    refuse(peer, TSR_EARG, "there is no process %u of %u", j->index, j->count);
+    refuse(peer, TSR_EARG,
+           "this process has number %u, but there are only %u processes, numbered from 0", j->index,
+           j->count);
   else if (c->members[j->index].presence == TSR__LEFT)
     /* It said goodbye and has opened its next runtime, whose coordinator is still to come at this
      * address: it will try again. */
@@ -297,7 +300,7 @@ static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
   else if (c->members[j->index].presence != TSR__ABSENT) {
     peer->rival = &c->members[j->index];
     refuse(peer, TSR_EARG,
-           "process %u has joined already (%s); each process needs a number of its own", j->index,
+           "process %u has joined already (%s); give each process a number of its own", j->index,
            c->members[j->index].where);
   } else {
     return true;
@@ -345,7 +348,7 @@ bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet)
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-#define ENDED "its connection closed without a goodbye: it ended, or was killed"
+#define ENDED "its connection closed without a goodbye: the process ended or was killed"
 
 /* Carries out what a peer has sent, as long as it reads what it is answered.
  * It stops where more than BACKLOG_MOST lies unread by the other side: that peer is held, its
@@ -363,7 +366,9 @@ static void take_packets(tsr__coordinator *c, tsr__peer *peer)
     if (got < 0) break;
   }
   if (got < 0 && peer->link.fd >= 0)
-    peer_close(c, peer, "it sent what is no request; is it of another version?");
+    peer_close(c, peer,
+               "its connection sent bytes that are no request of this version; run the same "
+               "version in all processes");
 }
 
 /* What came before the end of a connection is carried out before the end is: a goodbye may be
@@ -387,8 +392,8 @@ static void write_peer(tsr__coordinator *c, tsr__peer *peer)
   if (failed) atomic_store(&c->starved, true);
   if (failed || !tsr__link_write(&peer->link))
     peer_close(c, peer,
-               failed ? "process 0 has no memory for what it is to be sent"
-                      : "its connection closed without a goodbye: it ended, or was killed");
+               failed ? "process 0 has no memory for the messages to it"
+                      : "its connection closed without a goodbye: the process ended or was killed");
   else if (peer->closing && !tsr__link_waiting(&peer->link)) peer_close(c, peer, "");
 }
 
@@ -436,7 +441,7 @@ static void tell_silent(tsr__coordinator *c, int member)
   tsr__text text;
   tsr__text_init(&text, c->heap);
   tsr__member_name(c, member, &text);
-  tsr__text_add(&text, " gives no sign of life");
+  tsr__text_add(&text, " sends no heartbeat");
   tell_all(c, member, TSR__SILENT, tsr__text_get(&text));
   tsr__text_free(&text);
 }
@@ -448,14 +453,18 @@ static void check_member(tsr__coordinator *c, int member)
 {
   tsr__member *m = &c->members[member];
   int64_t silent = m->peer ? c->now - m->peer->heard : 0;
-  char seconds[32], text[120];
+  char seconds[32], text[120], own[120];
   if (!m->peer || (m->presence != TSR__HERE && m->presence != TSR__SILENT)) return;
   if (silent > (int64_t)(c->role.stall_seconds * (double)SECOND)) {
     tsr__text_f64(seconds, c->role.stall_seconds);
     snprintf(text, sizeof text,
-             "it gave no sign of life for %s s: is it stopped, or its host gone?", seconds);
+             "it sent no heartbeat for %s s: is the process stopped, or its host down?", seconds);
     /* If it wakes again it is to read why nobody talks to it. */
-    put_notice(m->peer, member, TSR__FAILED, text);
+    snprintf(
+        own, sizeof own,
+        "this process sent no heartbeat for %s s, so the other processes stopped waiting for it",
+        seconds);
+    put_notice(m->peer, member, TSR__FAILED, own);
     tsr__link_write(&m->peer->link);
     peer_close(c, m->peer, text);
   } else if (m->presence == TSR__HERE && silent > TSR__MISSED_MS * (SECOND / 1000)) {

@@ -109,8 +109,8 @@ static void name_both(const tsr__peers *peers, const tsr__peers_note *all, char 
   for (int p = 0; p < peers->start.count && *mine.text; p++) {
     memcpy(&theirs, all[p].data, sizeof theirs);
     if (!*theirs.text || theirs.hash == mine.hash) continue;
-    snprintf(out, size, "process %d is at %s, process %d at %s", peers->start.index, mine.text, p,
-             theirs.text);
+    snprintf(out, size, "process %d is at %s, process %d is at %s", peers->start.index, mine.text,
+             p, theirs.text);
     return;
   }
 }
@@ -125,7 +125,7 @@ static tsr_status find(tsr__peers *peers, const char *lines, uint64_t *hashes, t
   for (line one; next_line(&text, &one);) hashes[count++] = hash_line(&one);
   if (tsr__peers_gather(peers, hashes, count * sizeof *hashes, all, error)) return error->status;
   size_t differs = first_difference(peers, all);
-  if (count && differs < SIZE_MAX) snprintf(mine.text, LINE, "the end of what it asked for");
+  if (count && differs < SIZE_MAX) snprintf(mine.text, LINE, "the end of its program");
   text = lines;
   for (line one; differs < count && next_line(&text, &one); differs--)
     if (!differs) {
@@ -147,7 +147,7 @@ tsr_status tsr__peers_name_difference(tsr__peers *peers, char *out, size_t size,
   tsr__peers_note *all = tsr__new(peers->heap, note_bytes);
   tsr_status status = TSR_OK;
   if (!hashes || !all || lines.failed)
-    status = tsr__error_set(error, TSR_ENOMEM, "no memory to say what differs");
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory to name the difference");
   else status = find(peers, tsr__text_get(&lines), hashes, all, error);
   if (!status) name_both(peers, all, out, size);
   tsr__text_free(&lines);

@@ -84,14 +84,17 @@ tsr_status tsr__engine_load(const char *name, const tsr__plugin_calls **out, tsr
   if (!is_plain(name))
     return tsr__error_set(error, TSR_EARG,
                           ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\" or \"mpi\"", name);
-  snprintf(what, sizeof what, "the engine '%s', which processes on several hosts need,", name);
-  const char *hint = strcmp(name, "ucx") ? "TSR_ENGINE=ucx takes UCX instead" : NULL;
+  snprintf(what, sizeof what, "the engine '%s' for processes on several hosts", name);
+  const char *hint = strcmp(name, "ucx") ? "Set TSR_ENGINE=ucx to use UCX instead" : NULL;
   const tsr__plugin_ask ask = { name, "tessera_engine", what, hint };
   if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
   memcpy(&engine, &symbol, sizeof engine);
   *out = engine();
   if ((*out)->version == TSR__PLUGIN_VERSION) return TSR_OK;
-  return tsr__error_set(error, TSR_EUNSUPPORTED, "%s is of another version of Tessera", what);
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "%s was built for another version of Tessera; build the plugin and the "
+                        "library from one version",
+                        what);
 }
 
 /* ---- finding each other ---------------------------------------------------------------------- */
@@ -123,9 +126,9 @@ tsr_status tsr__engine_meet(const char *launcher, tsr__found *out, tsr__error *e
   out->count = place.count;
   const char *space = strchr(place.text, ' ');
   if (!space || space == place.text || (size_t)(space - place.text) >= sizeof out->coordinator)
-    return tsr__error_set(error, TSR_EIO,
-                          "process 0 finds no address of its own to listen at; set "
-                          ".coordinator or TSR_COORDINATOR");
+    return tsr__error_set(
+        error, TSR_EIO,
+        "process 0 finds no address of its host to listen at; set .coordinator or TSR_COORDINATOR");
   snprintf(out->coordinator, sizeof out->coordinator, "%.*s", (int)(space - place.text),
            place.text);
   snprintf(out->secret, sizeof out->secret, "%s", strcmp(space + 1, "-") ? space + 1 : "");

@@ -176,7 +176,7 @@ tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_ad
   }
   free_far(far);
   return tsr__error_set(error, TSR_EIO, "the engine '%s' cannot be opened: %s", ask->engine,
-                        *why ? why : "no more files");
+                        *why ? why : "the process cannot open more files");
 }
 
 tsr_status tsr__far_connect(tsr__far *far, int process, const tsr__plugin_address *address,

@@ -93,8 +93,8 @@ void tsr__fate_start(tsr__comm *comm, int64_t now)
   comm->missed = true;
   char line[700];
   snprintf(line, sizeof line,
-           "after %s s %d of %d processes have come; missing: process %.200s; process 0 listens at "
-           "%.300s",
+           "after %s s %d of %d processes have joined; missing: process %.200s; process 0 listens "
+           "at %.300s",
            number, comm->role.count - missing, comm->role.count, tsr__text_get(&text),
            comm->coordinator ? comm->coordinator->listeners.where : "");
   tsr__text_free(&text);
@@ -115,14 +115,14 @@ static void tell_wait(tsr__comm *comm, const char *whom)
   char text[900];
   snprintf(text, sizeof text, "%s: process %d waits for process %d in run %llu, %s%s%s", whom,
            comm->role.index, wait.process, (unsigned long long)wait.number, wait.what,
-           last ? "; it was last seen in " : "", last ? wait.their_what : "");
+           last ? "; that process was last seen in " : "", last ? wait.their_what : "");
   tsr__fate_tell(comm, text);
 }
 
 void tsr__fate_silent(tsr__comm *comm, int index)
 {
   char text[80];
-  snprintf(text, sizeof text, "process %d gives no sign of life", index);
+  snprintf(text, sizeof text, "process %d sends no heartbeat", index);
   tell_wait(comm, text);
 }
 
@@ -135,7 +135,7 @@ int tsr__fate_wait(tsr__comm *comm, int64_t now, int wait_ms)
   bool long_wait = comm->waits_since && !comm->told &&
                    (double)(now - comm->waits_since) > comm->role.stall_seconds * 1e9;
   pthread_mutex_unlock(&comm->lock);
-  if (long_wait) tell_wait(comm, "this takes long");
+  if (long_wait) tell_wait(comm, "a long wait");
   if (!comm->doom || atomic_load(&comm->closing)) return wait_ms;
   /* Not exit: it would run what belongs to the program's threads, which are at work. */
   if (now >= comm->doom) _exit(TSR__EXIT_PEER);
@@ -269,7 +269,7 @@ tsr_status tsr__comm_should_stop(tsr__comm *comm, int64_t step, bool *out, tsr__
   pthread_mutex_lock(&comm->lock);
   while (comm->agreeing && !comm->lost.status) pthread_cond_wait(&comm->answered, &comm->lock);
   if (step < comm->step)
-    tsr__error_set(error, TSR_EARG, "step %lld comes after step %lld; steps do not fall",
+    tsr__error_set(error, TSR_EARG, "the step is %lld, but was %lld before; steps must not fall",
                    (long long)step, (long long)comm->step);
   else if (comm->lost.status && comm->agreeing)
     tsr__error_set(error, comm->lost.status, "%s", comm->lost.text);
@@ -302,7 +302,7 @@ static tsr_status ask_place(tsr__comm *comm, double seconds, tsr__role *role, ts
   role->count = (int)count;
   tsr__text_free(&answer);
   if (!status && (role->index < 0 || count > (uint32_t)comm->role.count))
-    status = tsr__error_set(error, TSR_EPEER, "this process is none of those that are left");
+    status = tsr__error_set(error, TSR_EPEER, "this process is not among the remaining processes");
   return status;
 }
 
@@ -311,10 +311,12 @@ tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr_
   tsr__error why = { .status = TSR_OK };
   if (!comm)
     return tsr__error_set(error, TSR_ESTATE,
-                          "this runtime knows of no other processes; open it by tsr_initialize");
+                          "this runtime belongs to no job of several processes; open the runtime "
+                          "with tsr_initialize");
   if (comm->role.on_failure != TSR__ON_FAILURE_SHRINK)
     return tsr__error_set(error, TSR_ESTATE,
-                          ".on_failure is not \"shrink\"; set it, or TSR_ON_FAILURE, for all");
+                          ".on_failure is not \"shrink\"; set .on_failure or TSR_ON_FAILURE to "
+                          "\"shrink\" in all processes");
   if (!(seconds >= 0) || seconds > 1e9)
     return tsr__error_set(error, TSR_EARG,
                           ".timeout is negative, no number or above 1e9 s; 0 is 300 s");
@@ -325,8 +327,8 @@ tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr_
   pthread_mutex_unlock(&comm->lock);
   if (status && lost)
     return tsr__error_set(error, why.status,
-                          "%s; without process 0 those that are left cannot go on: start the "
-                          "program again, from what it saved",
+                          "%s; the remaining processes cannot go on without process 0: start the "
+                          "program again from its checkpoint",
                           why.text);
   if (status) return tsr__error_set(error, status, "%s", why.text);
   /* All that are left were there a moment ago: who does not come soon has died since, and the rest

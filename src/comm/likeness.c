@@ -62,12 +62,13 @@ static tsr_status differs(int process, tsr__blob first, tsr__blob other, tsr__er
     if (!next_line(&at[1], (const char *)other.data + other.length, &b) || !more) break;
     if (!strcmp(a.what, b.what) && !strcmp(a.value, b.value)) continue;
     return tsr__error_set(error, TSR_EARG,
-                          "process %d was started with %s %s, process 0 with %s %s; start all "
-                          "processes alike",
+                          "process %d was started with %s %s, but process 0 with %s %s; start all "
+                          "processes with the same options",
                           process, b.what, b.value, a.what, a.value);
   }
   return tsr__error_set(error, TSR_EARG,
-                        "process %d was started by other options than process 0; start all alike",
+                        "process %d was started with other options than process 0; start all "
+                        "processes with the same options",
                         process);
 }
 

@@ -115,7 +115,8 @@ static void join_records(tsr__coordinator *c, tsr__gathering *g)
     tsr__write_bytes(&g->records, g->attendees[i].record, g->attendees[i].length);
     if (g->records.length > TSR__ANSWER_MOST / 2)
       tsr__error_set(&g->result, TSR_EVALUE,
-                     "'%s': the records of all are more than 64 MiB: they are for small things",
+                     "'%s': the records of all processes together have more than 64 MiB; send "
+                     "large data as arrays",
                      g->name);
   }
   if (g->records.failed)
@@ -197,7 +198,7 @@ static void say_missing(const tsr__coordinator *c, const tsr__gathering *g, int6
   tsr__text_init(&missing, c->heap);
   name_missing(c, g, &missing);
   tsr__text_f64(seconds, (double)((at - g->since) / 100000000) / 10);
-  tsr__error_set(error, TSR_EPEER, "'%s': after %s s %d of %d processes have come; missing: %s",
+  tsr__error_set(error, TSR_EPEER, "'%s': after %s s %d of %d processes have arrived; missing: %s",
                  g->name, seconds, g->arrived, g->count, tsr__text_get(&missing));
   tsr__text_free(&missing);
 }
@@ -217,7 +218,7 @@ static void lacks(tsr__coordinator *c, tsr__gathering *g, int member)
   tsr__text_init(&who, c->heap);
   tsr__member_name(c, member, &who);
   if (c->members[member].presence == TSR__LEFT)
-    tsr__error_set(&g->result, TSR_EPEER, "'%s': %s has left and cannot come", g->name,
+    tsr__error_set(&g->result, TSR_EPEER, "'%s': %s has left the job and cannot arrive", g->name,
                    tsr__text_get(&who));
   else tsr__error_set(&g->result, TSR_EPEER, "'%s': %s", g->name, c->cause.text);
   tsr__text_free(&who);
@@ -229,8 +230,8 @@ static void lacks(tsr__coordinator *c, tsr__gathering *g, int member)
 static void poison(tsr__coordinator *c, tsr__gathering *g, int member)
 {
   tsr__error_set(&g->result, TSR_EARG,
-                 "'%s': a process that takes no part, %d, came to it, or with another list of "
-                 "processes; all who come must name the same ones",
+                 "'%s': process %d arrived, which is not in the list of processes or gave another "
+                 "list; give the same .processes in all processes that take part",
                  g->name, member);
   settle(c, g);
 }
@@ -310,7 +311,7 @@ static void arrive(tsr__coordinator *c, tsr__gathering *g, int member, uint32_t 
 static void no_room(tsr__coordinator *c, int member, uint32_t ticket, const char *name)
 {
   tsr__error error = { .status = TSR_OK };
-  tsr__error_set(&error, TSR_ENOMEM, "'%s': process 0 has no memory for one more meeting", name);
+  tsr__error_set(&error, TSR_ENOMEM, "'%s': process 0 has no memory for one more round", name);
   refuse(c, member, ticket, &error);
 }
 

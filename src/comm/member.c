@@ -70,7 +70,7 @@ static void await(tsr__comm *comm, tsr__call *one, double seconds)
                        : pthread_cond_timedwait(&comm->answered, &comm->lock, &until);
   if (one->done) return;
   tsr__error_set(&one->error, TSR_EPEER,
-                 "process 0, where the coordinator is, does not answer: is it stopped?");
+                 "process 0, the coordinator, does not answer: is it stopped?");
   for (tsr__call **at = &comm->calls; *at; at = &(*at)->next)
     if (*at == one) {
       *at = one->next;
@@ -132,13 +132,11 @@ static void lose_connection(tsr__comm *comm)
   char text[500];
   bool starved = comm->link.in.failed || comm->link.out.failed ||
                  (comm->coordinator && atomic_load(&comm->coordinator->starved));
-  if (starved) snprintf(text, sizeof text, "no memory to talk to the other processes");
+  if (starved) snprintf(text, sizeof text, "no memory for messages to the other processes");
   else
-    snprintf(
-        text, sizeof text,
-        "process 0, where the coordinator is (%s), has closed the connection: it ended, or was "
-        "killed",
-        comm->role.coordinator);
+    snprintf(text, sizeof text,
+             "process 0, the coordinator (%s), has closed the connection: it ended or was killed",
+             comm->role.coordinator);
   lose(comm, starved ? TSR_ENOMEM : TSR_EPEER, text);
 }
 
@@ -170,8 +168,8 @@ static bool take_answer(tsr__comm *comm, tsr__packet *frame)
 
 static void log_notice(tsr__comm *comm, int index, uint32_t presence, const char *text)
 {
-  static const char *const words[] = { "is awaited", "is here", "gives no sign of life", "failed",
-                                       "has left" };
+  static const char *const words[] = { "has not joined yet", "has joined", "sends no heartbeat",
+                                       "failed", "has left" };
   tsr_log_level level = presence == TSR__FAILED   ? TSR_LOG_ERROR
                         : presence == TSR__SILENT ? TSR_LOG_WARN
                                                   : TSR_LOG_DEBUG;
@@ -283,8 +281,7 @@ static void *attend(void *argument)
     good = exchange(comm, tsr__fate_wait(comm, now, (int)left), &heard);
     if (good && tsr__now() - heard > stall) {
       lose(comm, TSR_EPEER,
-           "process 0, where the coordinator is, gives no sign of life: is it stopped, or its host "
-           "gone?");
+           "process 0, the coordinator, sends no heartbeat: is it stopped, or its host down?");
       break;
     }
   }
@@ -336,17 +333,17 @@ static tsr_status read_hello(tsr__comm *comm, tsr__packet *frame, greeting *out,
   }
   if (!good)
     return tsr__error_set(error, TSR_EPEER,
-                          "what answers at %s is no coordinator of Tessera; is the port another "
-                          "program's?",
+                          "the program that answers at %s is no coordinator of Tessera; does "
+                          "another program use the port?",
                           comm->role.coordinator);
   if (version != TSR__WIRE_VERSION)
     return tsr__error_set(error, TSR_EPEER,
-                          "process 0 speaks version %u of the protocol, this process %d; all must "
-                          "load the same library",
+                          "process 0 speaks version %u of the protocol, but this process version "
+                          "%d; load the same library in all processes",
                           version, TSR__WIRE_VERSION);
   if (!out->secret && *comm->role.secret && comm->role.index)
     return tsr__error_set(error, TSR_EPEER,
-                          "the coordinator at %s has no secret and this process has one; set "
+                          "the coordinator at %s has no secret, but this process has one; set "
                           ".secret or TSR_SECRET to the same text for all, process 0 too",
                           comm->role.coordinator);
   return TSR_OK;
@@ -435,7 +432,8 @@ static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeti
     good = proof.length == TSR__PROOF && tsr__proof_same(proof.data, expected, TSR__PROOF);
   if (good) return TSR_OK;
   return tsr__error_set(error, TSR_EPEER,
-                        "what answers at %s does not know the secret of this process",
+                        "the coordinator at %s does not know the secret of this process; set "
+                        ".secret or TSR_SECRET to the same text for all",
                         comm->role.coordinator);
 }
 
@@ -457,7 +455,8 @@ static tsr_status greet(tsr__comm *comm, int64_t until, bool *again, tsr__error 
   }
   if (got > 0) return read_welcome(comm, &frame, &g, error);
   *again = !got && !comm->link.in.failed && !comm->link.out.failed;
-  if (!*again) return tsr__error_set(error, TSR_ENOMEM, "no memory to talk to the other processes");
+  if (!*again)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for messages to the other processes");
   return TSR_EPEER;
 }
 
@@ -466,17 +465,17 @@ static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
   char buffer[128], seconds[32];
   int code = errno;
   tsr__text_f64(seconds, comm->role.start_seconds);
-  return tsr__error_set(error, TSR_EPEER,
-                        "process %d cannot reach process 0 at %s (%s) within %s s: does process 0 "
-                        "run, and listen at this address%s?",
-                        comm->role.index, comm->role.coordinator,
-                        lookup ? gai_strerror(lookup)
-                        : code ? tsr__sys_text(code, buffer, sizeof buffer)
-                               : "nothing came",
-                        seconds,
-                        *comm->role.secret ? ""
-                                           : "; without TSR_SECRET it takes "
-                                             "processes of its own host alone");
+  return tsr__error_set(
+      error, TSR_EPEER,
+      "process %d cannot reach process 0 at %s (%s) within %s s: does process 0 run, and does it "
+      "listen at this address%s?",
+      comm->role.index, comm->role.coordinator,
+      lookup ? gai_strerror(lookup)
+      : code ? tsr__sys_text(code, buffer, sizeof buffer)
+             : "the connection closed",
+      seconds,
+      *comm->role.secret ? ""
+                         : "; without TSR_SECRET process 0 takes only processes of its own host");
 }
 
 /* Where it takes long, before time is over. */
@@ -487,7 +486,7 @@ static void tell_unreached(tsr__comm *comm, int lookup, int code)
            comm->role.coordinator,
            lookup ? gai_strerror(lookup)
            : code ? tsr__sys_text(code, buffer, sizeof buffer)
-                  : "it answers nothing");
+                  : "process 0 does not answer");
   tsr__fate_tell(comm, line);
 }
 
@@ -567,7 +566,7 @@ static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
   if (!status && comm->coordinator->listeners.count)
     tsr__log(comm->rt, TSR_LOG_INFO, "process", "process 0 listens at %s%s",
              comm->coordinator->listeners.where,
-             *comm->role.secret ? "" : ", for this host alone, as there is no secret");
+             *comm->role.secret ? "" : ", for processes of this host only, as there is no secret");
   if (!status) return TSR_OK;
   if (!comm->coordinator && status == TSR_EIO) return status;
   bool starved = comm->coordinator && atomic_load(&comm->coordinator->starved);
@@ -645,11 +644,12 @@ static tsr_status join_all(tsr__comm *comm, tsr__error *error)
   if (status && comm->nested) {
     tsr__link_close(&comm->link);
     tsr__log(comm->rt, TSR_LOG_INFO, "process",
-             "process %d of %d, which runs, started this one: it is none of them, and alone",
+             "process %d of %d of a running job started this process: this process does not join "
+             "the job and runs alone",
              comm->role.index, comm->role.count);
     why = (tsr__error){ .status = TSR_OK };
     if (be_alone(comm)) status = connect_first(comm, &why);
-    else status = tsr__error_set(&why, TSR_ENOMEM, "no memory to be alone");
+    else status = tsr__error_set(&why, TSR_ENOMEM, "no memory to run alone");
   }
   if (status) *error = why;
   return status;
@@ -827,11 +827,11 @@ static uint64_t milliseconds(double seconds)
 static bool fits(const char *key, size_t length, tsr__error *error)
 {
   if (strlen(key) > TSR__KEY_MOST)
-    tsr__error_set(error, TSR_EARG, "'%.40s...' has %zu bytes, at most %d", key, strlen(key),
-                   TSR__KEY_MOST);
+    tsr__error_set(error, TSR_EARG, "the key '%.40s...' has %zu bytes, at most %d", key,
+                   strlen(key), TSR__KEY_MOST);
   else if (length > TSR__VALUE_MOST)
     tsr__error_set(error, TSR_EARG,
-                   "'%s': a value of %zu bytes, at most %d: the store is for small things", key,
+                   "'%s': the value has %zu bytes, at most %d; send large data as arrays", key,
                    length, TSR__VALUE_MOST);
   return !error->status;
 }

@@ -285,8 +285,8 @@ static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *
   }
   if (!in_vain) return TSR_OK;
   return tsr__error_set(error, TSR_EPEER,
-                        "the engine '%s' could not get what another host's process holds, while "
-                        "this one was in %s",
+                        "the engine '%s' could not read the memory of a process on another host, "
+                        "while this process was in %s",
                         peers->engine, own(peers)->what[peers->run & 1]);
 }
 

@@ -126,7 +126,7 @@ void tsr__peers_nap(head *of, uint32_t bell)
 /* What this process waits in, for messages. */
 tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__error *error)
 {
-  return tsr__error_set(error, why->status, "%s while this one waited in %s", why->text,
+  return tsr__error_set(error, why->status, "%s while this process waited in %s", why->text,
                         own(peers)->what[peers->run & 1]);
 }
 
@@ -330,7 +330,7 @@ static tsr_status compare(tsr__peers *peers, tsr__error *error)
     /* Who failed before it could begin says 0, and why. */
     if (of->fingerprint[at] == me->fingerprint[at] || !of->fingerprint[at]) continue;
     return tsr__error_set(error, TSR_EPEER,
-                          TSR__DIFFER "process %d is at %s, process %d at %s" TSR__BE_ALIKE,
+                          TSR__DIFFER "process %d is at %s, process %d is at %s" TSR__BE_ALIKE,
                           peers->start.index, me->what[at], p, of->what[at]);
   }
   return TSR_OK;
@@ -397,7 +397,7 @@ static tsr_status tell(tsr__peers *peers, uint64_t word, tsr__error *error)
   while (!tsr__peers_tell(peers, word)) {
     if ((word & END) != END)
       return tsr__error_set(error, TSR_ENOMEM,
-                            "the engine '%s' has no memory for what other hosts are to be told",
+                            "the engine '%s' has no memory for the messages to other hosts",
                             peers->engine);
     if (any_gone(peers, error)) return error->status;
   }
@@ -493,7 +493,7 @@ tsr_status tsr__peers_still_here(const tsr__peers *peers, tsr__error *error)
 {
   for (int p = 0; p < peers->start.count; p++)
     if (atomic_load(&head_of(peers, p)->word) >> MEETING_BITS != peers->run)
-      return tsr__error_set(error, TSR_EPEER, "process %d has gone on without this one", p);
+      return tsr__error_set(error, TSR_EPEER, "process %d has gone on without this process", p);
   return TSR_OK;
 }
 
@@ -570,8 +570,8 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
 {
   if (peers->pid != getpid())
     return tsr__error_set(error, TSR_ESTATE,
-                          "this is a child of fork, which is not one of the processes that meet; "
-                          "open a runtime of its own in the child");
+                          "this process is a child of fork, which does not belong to the job; open "
+                          "a new runtime in the child");
   void (*turn)(void *user) = atomic_load_explicit(&peers->turn, memory_order_acquire);
   if (turn && !tsr__peers_in_run(peers)) turn(peers->turn_user);
   pthread_mutex_lock(&peers->run_lock);
@@ -681,7 +681,7 @@ static void name_difference(tsr__peers *peers, tsr__error *error)
   tsr__error why = { .status = TSR_OK };
   char *text = strstr(error->text, TSR__DIFFER);
   char named[sizeof error->text] = "";
-  static const char what[] = "a look for what differs";
+  static const char what[] = "the search for the difference";
   begin(peers, &(tsr__peers_work){ .fingerprint = tsr__hash(what, sizeof what, 0), .what = what });
   if (tsr__peers_name_difference(peers, named, sizeof named, &why)) say_failure(peers, &why);
   say_numbers(own(peers), (int)(peers->run & 1), NULL);
@@ -764,7 +764,8 @@ static tsr_status take_notes(tsr__peers *peers, uint64_t word, tsr__peers_note *
     peers->all_promised = peers->all_promised && of_word & PROMISED;
     const void *data = small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at], bytes);
     all[p] = (tsr__peers_note){ data, bytes };
-    if (!data) return tsr__error_set(error, TSR_ENOMEM, "no addresses for what process %d says", p);
+    if (!data)
+      return tsr__error_set(error, TSR_ENOMEM, "no addresses to map the data of process %d", p);
     if (far && !small) tsr__peers_get(peers, p, all[p].data, &(tsr__peers_runs){ bytes, 1, 0 });
   }
   return TSR_OK;
@@ -782,7 +783,9 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
   uint64_t meeting = peers->meeting + 1, word = word_at(peers, meeting);
   int at = (int)((peers->far ? meeting : peers->gathered++) & 1);
   char *room = note_room(peers, at, size);
-  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
+  if (!room)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no shared memory for a round with the other processes");
   if (size) memcpy(room, mine, size);
   uint64_t place = tsr__peers_offset(peers, room);
   if (me->note_at[at] != place) me->note_at[at] = place;

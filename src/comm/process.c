@@ -51,7 +51,7 @@ tsr_status tsr__comm_join(tsr_runtime *rt, const char *devices, tsr__role *role)
   snprintf(role->devices, sizeof role->devices, "%s", devices);
   tsr__error error = { .status = TSR_OK };
   tsr__comm *comm = NULL;
-  const char *at = *role->coordinator ? role->coordinator : "no address, as it is alone";
+  const char *at = *role->coordinator ? role->coordinator : "none, as the process runs alone";
   tsr__log(rt, TSR_LOG_INFO, "process", "process %d of %d, coordinator %s%s; found by %s",
            role->index, role->count, at, *role->secret ? ", with a secret" : "", role->source);
   tsr_status status = tsr__comm_open(rt, role, &comm, &error);
@@ -107,7 +107,8 @@ static tsr_status begin(process_call *call, const char *text, const char *what)
                      what);
   if (call->comm) return TSR_OK;
   return refuse(call, TSR_ESTATE,
-                "the runtime of this scope knows of no other processes; open it by tsr_initialize");
+                "the runtime of this scope belongs to no job of several processes; open the "
+                "runtime with tsr_initialize");
 }
 
 static tsr_status end(process_call *call, tsr_status status)
@@ -144,8 +145,10 @@ tsr_status tsr_process_should_stop_at(tsr_scope *scope, int64_t step, bool *out,
   process_call call = { scope, "tsr_process_should_stop", site, NULL, { .status = TSR_OK } };
   tsr_status status = begin(&call, "", "");
   if (status) return status;
-  if (step < 0 || step == INT64_MAX) return refuse(&call, TSR_EARG, "the step is below 0");
-  if (!out) return refuse(&call, TSR_EARG, "the place for the answer is NULL; give one");
+  if (step < 0 || step == INT64_MAX)
+    return refuse(&call, TSR_EARG, "the step is below 0, expected 0 or more");
+  if (!out)
+    return refuse(&call, TSR_EARG, "the pointer for the answer is NULL; give the address of one");
   return end(&call, tsr__comm_should_stop(call.comm, step, out, &call.error));
 }
 
@@ -155,7 +158,8 @@ static tsr_status check_processes(process_call *call, const tsr_sync_opts *own)
   int count = tsr__comm_count(call->comm);
   if (!own->processes && !own->process_count) return TSR_OK;
   if (!own->processes)
-    return refuse(call, TSR_EARG, ".process_count is set and .processes is not; set both, or none");
+    return refuse(call, TSR_EARG,
+                  ".process_count is set, but .processes is not; set both, or neither");
   if (own->process_count < 1 || own->process_count > count)
     return tsr__fail(call->scope, call->site, TSR_EARG,
                      "%s: .process_count is %d, expected 1 to %d", call->name, own->process_count,
@@ -199,7 +203,8 @@ tsr_status tsr_store_set_with(tsr_scope *scope, const char *key, const void *dat
   tsr_status status = begin(&call, key, "key");
   if (!status) status = tsr__take_opts("tsr_store_set", opts, &own, sizeof own, &call.error);
   if (call.error.status) return tsr__fail_error(scope, site, &call.error);
-  if (!status && !data && length) status = refuse(&call, TSR_EARG, "the data is NULL; give some");
+  if (!status && !data && length)
+    status = refuse(&call, TSR_EARG, "the data is NULL; give a buffer");
   if (status) return status;
   tsr__blob value = { data, length };
   return end(&call, tsr__comm_set(call.comm, key, value, own.overwrite, &call.error));
@@ -235,7 +240,7 @@ tsr_status tsr_store_get_with(tsr_scope *scope, const char *key, tsr_value *out,
   if (!status) status = tsr__take_opts("tsr_store_get", opts, &own, sizeof own, &call.error);
   if (call.error.status) return tsr__fail_error(scope, site, &call.error);
   if (!status && !out)
-    status = refuse(&call, TSR_EARG, "the place for the value is NULL; give one");
+    status = refuse(&call, TSR_EARG, "the pointer for the value is NULL; give the address of one");
   double seconds = status ? 0 : seconds_of(&call, own.timeout);
   if (seconds < 0) return TSR_EARG;
   if (status) return status;
@@ -247,7 +252,7 @@ tsr_status tsr_store_find_at(tsr_scope *scope, const char *key, tsr_value *out, 
   process_call call = { scope, "tsr_store_find", site, NULL, { .status = TSR_OK } };
   tsr_status status = begin(&call, key, "key");
   if (!status && !out)
-    status = refuse(&call, TSR_EARG, "the place for the value is NULL; give one");
+    status = refuse(&call, TSR_EARG, "the pointer for the value is NULL; give the address of one");
   if (status) return status;
   return get(&call, &(tsr__wanted){ key, 0, false }, out);
 }
@@ -257,7 +262,8 @@ tsr_status tsr_store_add_at(tsr_scope *scope, const char *key, int64_t delta, in
 {
   process_call call = { scope, "tsr_store_add", site, NULL, { .status = TSR_OK } };
   tsr_status status = begin(&call, key, "key");
-  if (!status && !out) status = refuse(&call, TSR_EARG, "the place for the sum is NULL; give one");
+  if (!status && !out)
+    status = refuse(&call, TSR_EARG, "the pointer for the sum is NULL; give the address of one");
   if (status) return status;
   return end(&call, tsr__comm_add(call.comm, key, delta, out, &call.error));
 }
@@ -299,7 +305,8 @@ tsr_status tsr_store_list_at(tsr_scope *scope, const char *prefix, tsr_store_key
   process_call call = { scope, "tsr_store_list", site, NULL, { .status = TSR_OK } };
   tsr__text list;
   tsr_status status = begin(&call, prefix, "prefix");
-  if (!status && !out) status = refuse(&call, TSR_EARG, "the place for the keys is NULL; give one");
+  if (!status && !out)
+    status = refuse(&call, TSR_EARG, "the pointer for the keys is NULL; give the address of one");
   if (status) return status;
   tsr__text_init(&list, &scope->rt->heap);
   status = tsr__comm_list(call.comm, prefix, &list, &call.error);

@@ -68,7 +68,8 @@ static void time_is_over(tsr__coordinator *c, const tsr__wait *wait)
   tsr__text_f64(seconds, (double)((wait->deadline - wait->since) / 1000000) / 1000);
   /* A goodbye that others do not share is answered all the same: its process ends. */
   if (*wait->key)
-    tsr__error_set(&error, TSR_EPEER, "nobody has set key '%s' within %s s", wait->key, seconds);
+    tsr__error_set(&error, TSR_EPEER, "no process has set key '%s' within %s s", wait->key,
+                   seconds);
   tsr__answer(c, wait->member, wait->ticket, &error, nothing);
 }
 
@@ -81,7 +82,7 @@ static void tell_long(tsr__coordinator *c, tsr__wait *wait)
   tsr__text_f64(seconds, (double)((c->now - wait->since) / 100000000) / 10);
   wait->told = true;
   if (*wait->key) {
-    tsr__text_add(&text, "nobody has set key '%s' for %s s", wait->key, seconds);
+    tsr__text_add(&text, "no process has set key '%s' for %s s", wait->key, seconds);
   } else {
     tsr__text_add(&text, "process 0 has waited %s s for the goodbye of", seconds);
     for (int i = 1, some = 0; i < c->role.count; i++) {
@@ -200,7 +201,8 @@ static bool get(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *f
   /* Who would set it may be the one that failed. */
   if (c->cause.status) tsr__error_set(&error, TSR_EPEER, "key '%s': %s", key, c->cause.text);
   if (!error.status && !put_by(c, member, ticket, key, (int64_t)ms))
-    tsr__error_set(&error, TSR_ENOMEM, "key '%s': too many wait for keys", key);
+    tsr__error_set(&error, TSR_ENOMEM,
+                   "key '%s': process 0 has no memory for one more wait for a key", key);
   if (error.status) tsr__answer(c, member, ticket, &error, nothing);
   return true;
 }
@@ -233,8 +235,8 @@ static bool list(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *
     bytes = out.length + TSR__VALUE_MOST;
   }
   if (bytes >= TSR__ANSWER_MOST)
-    tsr__error_set(&error, TSR_EVALUE, "what lies below '%s' is too much for one answer (128 MiB)",
-                   key);
+    tsr__error_set(&error, TSR_EVALUE,
+                   "the values of the keys below '%s' are too large for one answer (128 MiB)", key);
   if (out.failed) tsr__error_set(&error, TSR_ENOMEM, "process 0 has no memory for the answer");
   tsr__answer(c, member, ticket, &error, (tsr__blob){ tsr__text_get(&out), out.length });
   tsr__text_free(&out);

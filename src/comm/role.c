@@ -79,15 +79,14 @@ static bool read_number(finding *f, const char *name, long most, long *out)
   if (text) *out = number(text, most);
   if (text && *out >= 0) return true;
   if (text)
-    tsr__error_set(
-        f->error, TSR_EARG,
-        "%s: %s is \"%.60s\", expected a whole number of at most %ld; say .process_count "
-        "and .process_index instead, or set TSR_DETECT=none",
-        f->who, name, text, most);
+    tsr__error_set(f->error, TSR_EARG,
+                   "%s: %s is \"%.60s\", expected a whole number of at most %ld; set "
+                   ".process_count and .process_index instead, or set TSR_DETECT=none",
+                   f->who, name, text, most);
   else
     tsr__error_set(f->error, TSR_EARG,
-                   "%s seems to have started this process, but %s is not set; set it, or "
-                   "TSR_DETECT=none if this process is alone",
+                   "%s seems to have started this process, but %s is not set; set the variable, or "
+                   "TSR_DETECT=none if this process runs alone",
                    f->who, name);
   return false;
 }
@@ -99,7 +98,7 @@ static bool read_place(finding *f, const char *count, const char *index)
       !read_number(f, index, TSR__PROCESSES_MOST, &f->index))
     return false;
   if (f->index < f->count) return true;
-  tsr__error_set(f->error, TSR_EARG, "%s: %s is %ld and %s is %ld: there is no such process",
+  tsr__error_set(f->error, TSR_EARG, "%s: %s is %ld, but %s is %ld, expected a number below that",
                  f->who, index, f->index, count, f->count);
   return false;
 }
@@ -182,9 +181,8 @@ static bool read_slurm(finding *f)
 
 static bool read_kubernetes(finding *f)
 {
-  f->needed =
-      "a pod does not know where the first one is: with a headless service as .spec.subdomain "
-      "it is JOB-0.SUBDOMAIN";
+  f->needed = "a pod does not know the address of the first pod: with a headless service as "
+              ".spec.subdomain the address is JOB-0.SUBDOMAIN";
   return read_number(f, "JOB_COMPLETION_INDEX", TSR__PROCESSES_MOST, &f->index);
 }
 
@@ -206,7 +204,9 @@ static bool read_torchrun(finding *f)
 static bool read_mpi(finding *f)
 {
   if (!f->env->meet) {
-    tsr__error_set(f->error, TSR_EUNSUPPORTED, "there is no MPI to find the other processes by");
+    tsr__error_set(
+        f->error, TSR_EUNSUPPORTED,
+        "there is no MPI to find the other processes; set .coordinator or TSR_COORDINATOR");
     return false;
   }
   if (f->env->meet(f->name, &f->met, f->error)) return false;
@@ -281,7 +281,7 @@ static bool read_options(finding *f, const tsr_process_opts *o, said *out)
                    TSR__PROCESSES_MOST);
   else if (o->process_index && !o->process_count)
     tsr__error_set(f->error, TSR_EARG,
-                   ".process_index is %d and .process_count is not set; set both, or none",
+                   ".process_index is %d, but .process_count is not set; set both, or neither",
                    o->process_index);
   else if (o->process_count && (o->process_index < 0 || o->process_index >= o->process_count))
     tsr__error_set(f->error, TSR_EARG, ".process_index is %d, expected 0 to %d", o->process_index,
@@ -308,7 +308,7 @@ static bool agree(finding *f, const char *what, long own, long other)
 {
   if (own < 0 || other < 0 || own == other) return true;
   tsr__error_set(f->error, TSR_EARG,
-                 "%s is %ld by TSR_PROCESS_%s and %ld by %s; unset the one that is wrong, or set "
+                 "%s is %ld by TSR_PROCESS_%s, but %ld by %s; unset the wrong variable, or set "
                  "TSR_DETECT=none",
                  what, own, strcmp(what, "the number of processes") ? "INDEX" : "COUNT", other,
                  f->who);
@@ -331,19 +331,20 @@ static bool combine(finding *f, const tsr_process_opts *o, said *out)
   out->index = own.index >= 0 ? own.index : f->index;
   out->source = f->who ? f->who : "TSR_* variables";
   if (out->count < 0 && out->index < 0) {
-    *out = (said){ 0, 1, "nothing: it is alone" };
+    *out = (said){ 0, 1, "nothing: the process runs alone" };
     return true;
   }
   const char *lacks = out->count < 0 ? "COUNT" : out->index < 0 ? "INDEX" : NULL;
   if (lacks)
-    tsr__error_set(f->error, TSR_EARG,
-                   "by %s this is one of several processes, but nothing says %s; set "
-                   "TSR_PROCESS_%s%s",
-                   out->source, out->count < 0 ? "how many there are" : "which one it is", lacks,
-                   f->who && !strcmp(f->who, "Kubernetes") ? " to the job's .spec.completions"
-                                                           : "");
+    tsr__error_set(
+        f->error, TSR_EARG,
+        "by %s this is one of several processes, but %s is unknown; set TSR_PROCESS_%s%s",
+        out->source, out->count < 0 ? "the number of processes" : "the number of this process",
+        lacks, f->who && !strcmp(f->who, "Kubernetes") ? " to the job's .spec.completions" : "");
   else if (out->index >= out->count)
-    tsr__error_set(f->error, TSR_EARG, "by %s this is process %ld of %ld: there is no such process",
+    tsr__error_set(f->error, TSR_EARG,
+                   "by %s this is process %ld of %ld, expected a number below the count: processes "
+                   "are numbered from 0",
                    out->source, out->index, out->count);
   return !f->error->status;
 }
@@ -372,7 +373,7 @@ static bool read_seconds(finding *f, double option, const char *variable, double
   const char *text = value_of(f, variable);
   if (!(option >= 0) || option > 1e9) {
     tsr__error_set(f->error, TSR_EARG,
-                   "a timeout is negative, no number or above 1e9 s; 0 is the default");
+                   "a timeout is negative, not a number or above 1e9 s; 0 is the default");
     return false;
   }
   f->who = "TSR_*";
@@ -423,8 +424,8 @@ static bool check_stall(finding *f, const tsr__role *out)
   if (out->stall_seconds >= 2) return true;
   tsr__text_f64(seconds, out->stall_seconds);
   tsr__error_set(f->error, TSR_EARG,
-                 ".stall_timeout or TSR_STALL_TIMEOUT is %s s, expected 2 or more: processes give "
-                 "a sign of life once a second",
+                 ".stall_timeout or TSR_STALL_TIMEOUT is %s s, expected 2 or more: processes send "
+                 "a heartbeat once a second",
                  seconds);
   return false;
 }
@@ -464,15 +465,15 @@ static bool ask_mpi(finding *f, const said *place)
     snprintf(why, sizeof why, "%.399s", f->error->text);
     f->error->status = TSR_OK;
     tsr__error_set(f->error, TSR_EUNSUPPORTED,
-                   "%s, and it cannot be asked: %s. Or set .coordinator or TSR_COORDINATOR to "
+                   "%s, and MPI cannot tell either: %s. Or set .coordinator or TSR_COORDINATOR to "
                    "\"HOST:PORT\" of process 0, the same for all",
                    needed, why);
     return false;
   }
   if (f->index == place->index && f->count == place->count) return true;
   tsr__error_set(f->error, TSR_EARG,
-                 "by %s this is process %ld of %ld, and by MPI process %ld of %ld; unset the "
-                 "variables that are wrong, or set TSR_COORDINATOR",
+                 "by %s this is process %ld of %ld, but by MPI process %ld of %ld; unset the wrong "
+                 "variables, or set TSR_COORDINATOR",
                  place->source, place->index, place->count, f->index, f->count);
   return false;
 }
@@ -492,9 +493,8 @@ static bool read_address(finding *f, const said *place, tsr__role *out)
   if (!*out->coordinator && place->count > 1) {
     tsr__error_set(
         f->error, TSR_EARG,
-        "by %s this is process %ld of %ld, but where process 0 listens is not known%s%s; "
-        "set .coordinator or TSR_COORDINATOR to \"HOST:PORT\" of process 0, the same for "
-        "all",
+        "by %s this is process %ld of %ld, but the address of process 0 is unknown%s%s; set "
+        ".coordinator or TSR_COORDINATOR to \"HOST:PORT\" of process 0, the same for all",
         place->source, place->index, place->count, f->needed ? ": " : "",
         f->needed ? f->needed : "");
     return false;

@@ -60,7 +60,7 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size)
   snprintf(out, size, "engine %s%s%s%s: %d processes on %d host%s%s",
            peers->hosts > 1 ? peers->engine : "local", *on ? " (" : "", on, *on ? ")" : "",
            peers->start.count, peers->hosts, peers->hosts > 1 ? "s" : "",
-           calls && !calls->shrinks ? "; if one fails the others cannot go on as fewer" : "");
+           calls && !calls->shrinks ? "; if one process fails, the others cannot go on" : "");
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -116,8 +116,7 @@ static tsr_status host_of(const tsr__peers_start *start, uint64_t *out, tsr__err
   int reason = errno;
   if (file >= 0) close(file);
   if (more <= 0)
-    return tsr__error_set(error, TSR_EIO,
-                          "process %d cannot find out which host it is on, by /proc: %s",
+    return tsr__error_set(error, TSR_EIO, "process %d cannot identify its host by /proc: %s",
                           start->index, tsr__sys_text(reason, why, sizeof why));
   uint64_t kernel = tsr__hash(text, (size_t)(got + more), 0);
   const char *name = start->host ? start->host : "";
@@ -133,11 +132,10 @@ static tsr_status check_limit(size_t size, tsr__error *error)
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size)
     return TSR_OK;
-  return tsr__error_set(
-      error, TSR_ENOMEM,
-      "no shared memory for devices: it lies in a file without a name, of %zu MiB "
-      "of addresses, and files may have %llu KiB; say ulimit -f unlimited",
-      size >> 20, (unsigned long long)limit.rlim_cur >> 10);
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no shared memory for devices: the memory is a file without a name, of %zu "
+                        "MiB, but files may have only %llu KiB; run ulimit -f unlimited",
+                        size >> 20, (unsigned long long)limit.rlim_cur >> 10);
 }
 
 /* Gives this process's file its size and its number, and tells how others know it. */
@@ -163,21 +161,21 @@ static tsr_status make_file(int file, greeting *mine, tsr__error *error)
 static const char *differs(int path, const greeting *from)
 {
   struct stat is;
-  if (fstat(path, &is)) return "it is gone";
-  if (!S_ISREG(is.st_mode)) return "it is no memory";
-  if (is.st_uid != geteuid()) return "it is another user's";
-  if (is.st_dev != from->device || is.st_ino != from->inode) return "it is another file";
-  return (uint64_t)is.st_size == from->size ? NULL : "it has another size";
+  if (fstat(path, &is)) return "the memory no longer exists";
+  if (!S_ISREG(is.st_mode)) return "the file is not memory";
+  if (is.st_uid != geteuid()) return "the memory belongs to another user";
+  if (is.st_dev != from->device || is.st_ino != from->inode) return "the file is another one";
+  return (uint64_t)is.st_size == from->size ? NULL : "the memory has another size";
 }
 
 static const char *is_no_memory(int file, const greeting *from)
 {
   uint8_t nonce[NONCE];
   int seals = fcntl(file, F_GET_SEALS);
-  if (seals < 0 || (seals & SEALS) != SEALS) return "it is no memory that stays as it is";
+  if (seals < 0 || (seals & SEALS) != SEALS) return "the memory could change its size";
   bool same = pread(file, nonce, NONCE, offsetof(head, nonce)) == NONCE &&
               !memcmp(nonce, from->nonce, NONCE);
-  return same ? NULL : "it does not hold the number that was told";
+  return same ? NULL : "the memory does not hold the expected number";
 }
 
 /* Another process's file, to be read and written; -1 with the error. Who told where it lies may
@@ -324,16 +322,16 @@ static tsr_status load_engine(tsr__peers *peers, tsr__error *error)
 {
   if (!strcmp(peers->engine, "local"))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "processes are on %d hosts, and the engine 'local', which .engine or "
-                          "TSR_ENGINE names, is for one; say \"ucx\"",
+                          "the processes are on %d hosts, but the engine 'local' of .engine or "
+                          "TSR_ENGINE is for one host; set \"ucx\"",
                           peers->hosts);
   tsr_status status = tsr__engine_load(peers->engine, &peers->calls, error);
   if (status || peers->calls->shrinks || !peers->start.shrinks) return status;
-  return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "processes that the engine '%s' connects cannot go on as fewer, which "
-                        ".on_failure or TSR_ON_FAILURE \"shrink\" asks for; say \"error\", or the "
-                        "engine \"ucx\"",
-                        peers->engine);
+  return tsr__error_set(
+      error, TSR_EUNSUPPORTED,
+      "processes connected by the engine '%s' cannot go on after a failure, as .on_failure or "
+      "TSR_ON_FAILURE \"shrink\" demands; set \"error\", or the engine \"ucx\"",
+      peers->engine);
 }
 
 static tsr_status open_engine(tsr__peers *peers, calling_card *out, tsr__error *error)
@@ -436,8 +434,8 @@ static tsr_status check_greeting(const tsr__peers *peers, int process, const gre
     return tsr__error_set(error, TSR_EUNSUPPORTED, "process %d has no memory to share", process);
   if (strncmp(from->engine, peers->engine, sizeof peers->engine))
     return tsr__error_set(error, TSR_EARG,
-                          "process %d is to use the engine '%.31s', this one '%s'; set .engine or "
-                          "TSR_ENGINE the same on all",
+                          "process %d was told to use the engine '%.31s', but this process '%s'; "
+                          "set .engine or TSR_ENGINE the same in all processes",
                           process, from->engine, peers->engine);
   return TSR_OK;
 }

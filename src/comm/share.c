@@ -38,7 +38,8 @@ static tsr_status gather(void *user, const void *mine, size_t size, void *all, t
   for (size_t p = 0; p < count && !status; p++) {
     tsr__blob record = tsr__take_bytes(&reader);
     if (reader.bad || record.length != size)
-      status = tsr__error_set(&own, TSR_EPEER, "process %zu says something else than this one", p);
+      status = tsr__error_set(&own, TSR_EPEER,
+                              "process %zu sent a record of another form than this process", p);
     else memcpy((char *)all + p * size, record.data, size);
   }
   tsr__text_free(&text);

@@ -90,11 +90,11 @@ tsr_status tsr__store_set(tsr__store *store, const char *key, tsr__blob value, b
   bool there = is_at(store, at, key);
   if (there && !overwrite)
     return tsr__error_set(error, TSR_ESTATE,
-                          "key '%s' already exists; choose another, or set .overwrite", key);
+                          "key '%s' already exists; choose another key, or set .overwrite", key);
   if (store->bytes + value.length + strlen(key) > BYTES_MOST)
     return tsr__error_set(error, TSR_ENOMEM,
-                          "key '%s': the store holds %zu bytes, at most 1 GiB; delete what is not "
-                          "needed any more, it is not for data",
+                          "key '%s': the store holds %zu bytes, at most 1 GiB; delete keys that "
+                          "are no longer needed, and send large data as arrays",
                           key, store->bytes);
   char *own = copy(store->heap, value.data, value.length);
   if (!own) return no_memory(key, error);
@@ -188,7 +188,7 @@ tsr_status tsr__store_add(tsr__store *store, const char *key, int64_t delta, int
   char text[24];
   if (entry && !read_number(entry, &value))
     return tsr__error_set(error, TSR_EVALUE,
-                          "key '%s' holds '%.40s', which is no whole number to add to", key,
+                          "key '%s' holds '%.40s', expected a whole number to add to", key,
                           entry->value);
   if (__builtin_add_overflow(value, delta, &value))
     return tsr__error_set(error, TSR_EVALUE, "key '%s': the sum is beyond 64 bits", key);

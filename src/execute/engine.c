@@ -531,13 +531,12 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
     int reads;
     if (!a || a->deleted != TSR__GIVEN_UP || !a->value) continue;
     if (tsr__program_reads_all(trace, a, &reads)) continue;
-    return tsr__error_set(
-        error, TSR_ESTATE,
-        "the array made at %s and given up by tsr_donate at %s is read by %u "
-        "operations that wait, of which this program computes %d; evaluate all of "
-        "them at once, or use tsr_delete",
-        a->node.site ? a->node.site : "an unknown line", a->given_up, (unsigned)tsr__array_users(a),
-        reads);
+    return tsr__error_set(error, TSR_ESTATE,
+                          "the array made at %s and donated by tsr_donate at %s is read by %u "
+                          "waiting operations, but this program computes only %d of them; evaluate "
+                          "all of them in one call, or use tsr_delete",
+                          a->node.site ? a->node.site : "an unknown line", a->given_up,
+                          (unsigned)tsr__array_users(a), reads);
   }
   return TSR_OK;
 }
@@ -553,15 +552,15 @@ static tsr_status check_devices(const tsr_runtime *rt, const tsr__plan *plan, ts
     if (mesh->missing)
       return tsr__error_set(
           error, TSR_EAXIS,
-          "the program is placed on mesh %s of %d devices, for which a function was saved that was "
-          "loaded here, and the runtime has %d; open it with %d or more, or ask tsr_explain or "
-          "tsr_compile",
+          "the program is placed on mesh %s of %d devices, the mesh of a loaded function, but the "
+          "runtime has %d; open the runtime with %d or more, or ask tsr_explain or tsr_compile",
           tsr_mesh_text(mesh), tsr_mesh_device_count(mesh), tsr_device_count(rt),
           tsr_mesh_device_count(mesh));
-    return tsr__error_set(error, TSR_EAXIS,
-                          "the program is placed on mesh %s, which is abstract: sizes without "
-                          "devices; make it with tsr_mesh_make, or ask tsr_explain or tsr_compile",
-                          tsr_mesh_text(mesh));
+    return tsr__error_set(
+        error, TSR_EAXIS,
+        "the program is placed on mesh %s, which is abstract: sizes without devices; make the mesh "
+        "with tsr_mesh_make, or ask tsr_explain or tsr_compile",
+        tsr_mesh_text(mesh));
   }
   return TSR_OK;
 }

@@ -194,10 +194,10 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
   memset(ask->values, 0, (size_t)(parts * ask->column_count) * sizeof *ask->values);
   memset(ask->valid, 0, (size_t)(parts * ask->column_count) * sizeof *ask->valid);
   if (!room_new(ask->rt, parts, &r))
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "exchange: no memory for what %d devices send each other; free some "
-                          "arrays",
-                          parts);
+    return tsr__error_set(
+        error, TSR_ENOMEM,
+        "exchange: no memory for the rows that %d devices send each other; free some arrays",
+        parts);
   if (ask->apart) status = tsr__exchange_tell_counts(ask, error);
   if (!status) plan(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)

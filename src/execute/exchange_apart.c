@@ -27,7 +27,7 @@ static int process_of(const tsr__exchange *ask, int part)
 static tsr_status no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
-                        "exchange: no memory for what processes tell each other; free some arrays");
+                        "exchange: no memory for the messages between processes; free some arrays");
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -57,9 +57,9 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   for (size_t p = 0; p < parts && !status; p++) {
     int process = process_of(ask, (int)p);
     if (next[process] + each > note[process].size)
-      status = tsr__error_set(error, TSR_EPEER,
-                              "exchange: process %d says less of its rows than this one expects",
-                              process);
+      status = tsr__error_set(
+          error, TSR_EPEER,
+          "exchange: process %d published fewer row counts than this process expects", process);
     else memcpy(to + p * each, (const char *)note[process].data + next[process], each);
     next[process] += each;
   }

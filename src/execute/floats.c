@@ -114,7 +114,7 @@ static tsr_status tell(const tsr__exec *exec, int node, const spot *at)
   const tsr__gnode *g = &exec->program->nodes[node];
   bool inf = exec->rt->check == TSR__CHECK_INF;
   bool nan = true;
-  char index[TSR_MAX_RANK * 21 + 3], from[160] = "of operands without one";
+  char index[TSR_MAX_RANK * 21 + 3], from[160] = "from operands without one";
   write_index(value, at, index);
   if (inf) {
     spot same;
@@ -124,10 +124,10 @@ static tsr_status tell(const tsr__exec *exec, int node, const spot *at)
   if (tsr__ops[g->op].lowering == TSR__LOW_PART)
     g = &exec->program->nodes[tsr__in(exec->program, g, 0)];
   if (o >= 0)
-    snprintf(from, sizeof from, "as its operand has one, made at %.100s", site_of(exec, o));
+    snprintf(from, sizeof from, "from an operand that has one, made at %.100s", site_of(exec, o));
   return tsr__error_set(exec->error, TSR_EVALUE,
-                        "%s at %s made %s at %s on device %d, %s; mend it there, or open the "
-                        "runtime without .check_floats",
+                        "%s at %s computed %s at %s on device %d, %s; fix the program there, or "
+                        "open the runtime without .check_floats",
                         tsr__ops[g->op].name, site_of(exec, node), nan ? "a NaN" : "an Inf", index,
                         tsr__position_device(&value->sharding, at->position), from);
 }

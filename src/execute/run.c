@@ -39,7 +39,7 @@ static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, t
       same = !memcmp(value->rows, first->rows, (size_t)value->part_count * sizeof *value->rows);
     if (!same)
       return tsr__error_set(exec->error, TSR_ESHAPE,
-                            "two filtered arrays of %lld and %lld rows do not line up; filter them "
+                            "two filtered arrays of %lld and %lld rows do not line up; filter both "
                             "together, or rebalance both",
                             (long long)first->shape.dims[0], (long long)value->shape.dims[0]);
   }

@@ -55,6 +55,6 @@ void tsr__exec_lines(const void *user, tsr__text *out)
 {
   const tsr__exec *exec = user;
   tsr__program_lines(exec->program, out);
-  tsr__text_add(out, "a program that takes over %d arrays\t%s\n", exec->given_up_count,
-                tsr__site_file(exec->given_up_at));
+  tsr__text_add(out, "a program that reuses the memory of %d donated arrays\t%s\n",
+                exec->given_up_count, tsr__site_file(exec->given_up_at));
 }

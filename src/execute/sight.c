@@ -231,8 +231,8 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
 
 static tsr_status says_less(int process, tsr__error *error)
 {
-  return tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
-                        process);
+  return tsr__error_set(error, TSR_EPEER,
+                        "process %d published fewer shards than this process expects", process);
 }
 
 /* A part of another process, by its place, where it lies. */
@@ -245,7 +245,7 @@ static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place
       at ? tsr__devices_of(sight->rt)->ops->adopt(sight->rt, device,
                                                   &(tsr__foreign){ at, bytes, NULL, NULL })
          : NULL;
-  if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+  if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   return part;
 }
 
@@ -444,7 +444,7 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   /* Of the whole arrays, so that all processes say the same. */
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   for (int i = 0; i < sight->count; i++)
     sight->wanted[i] = is_wanted(values[i], is_made(sight, i, how));
   find_sizes(sight, values);

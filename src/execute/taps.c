@@ -42,9 +42,10 @@ static tsr_status show(const tsr__exec *exec, int node, tsr__shown *shown)
       ((tsr_seen_fn *)(uintptr_t)tap->fn)(&shown->seen, (void *)(uintptr_t)tap->user);
   const char *site = exec->program->sites ? exec->program->sites[node] : NULL;
   if (!status) return TSR_OK;
-  return tsr__error_set(exec->error, status,
-                        "the callback of tsr_callback at %s failed with %s; see why there",
-                        site ? site : "an unknown line", tsr_status_name(status));
+  return tsr__error_set(
+      exec->error, status,
+      "the callback of tsr_callback at %s failed with %s; the callback knows the reason",
+      site ? site : "an unknown line", tsr_status_name(status));
 }
 
 /* One position's elements, or all. Bytes of the host's heap for as long as the callback runs; who

@@ -158,7 +158,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   far_partial far;
   if (m->next[process] + sizeof far > note->size) {
     tsr__error_set(m->exec->error, TSR_EPEER,
-                   "process %d says less of its sums than this one expects", process);
+                   "process %d published fewer partial sums than this process expects", process);
     return NULL;
   }
   memcpy(&far, (const char *)note->data + m->next[process], sizeof far);

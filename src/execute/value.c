@@ -153,7 +153,7 @@ tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error)
 {
   tsr__kept *kept = tsr__new(&rt->heap, kept_size(count));
   if (!kept) {
-    tsr__error_set(error, TSR_ENOMEM, "no memory for a sum that is left unreduced");
+    tsr__error_set(error, TSR_ENOMEM, "no memory for unreduced partial sums");
     return NULL;
   }
   atomic_init(&kept->refs, 1);
@@ -437,8 +437,8 @@ tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error
   for (int p = 0; p < value->part_count; p++)
     if (tsr__value_near(value, p) < 0)
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "%s: elements cannot yet be read from other processes: device %d is "
-                            "another's; use a mesh of this process's devices",
+                            "%s: elements cannot yet be read from other processes: device %d "
+                            "belongs to another process; use a mesh of this process's devices",
                             what, tsr__position_device(&value->sharding, p));
   return TSR_OK;
 }

@@ -29,8 +29,8 @@ tsr__dims_words tsr__dims_text(int rank)
 
 tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const char *type, int rank)
 {
-  return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; %s", call, (long long)dim, type,
-                        tsr__dims_text(rank).text);
+  return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s does not exist; %s", call,
+                        (long long)dim, type, tsr__dims_text(rank).text);
 }
 
 /* ---- dtypes ---- */
@@ -66,8 +66,8 @@ static tsr_status not_bits(tsr__op op, tsr__types in, bool bools, tsr__error *er
    * second is named, as the first stood there when it came. */
   if (which == in.count) {
     which = 1;
-    expected =
-        is_natural(in.at[0].dtype) ? "unsigned as the first one is" : "signed as the first one is";
+    expected = is_natural(in.at[0].dtype) ? "an unsigned integer like the first operand"
+                                          : "a signed integer like the first operand";
   }
   return dtype_error(op, &in.at[which], in.count > 1 ? ordinals[which] : "the operand ", expected,
                      error);
@@ -216,7 +216,7 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
   if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
-  return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the dtype asked for is %s, expected %s",
+  return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the requested dtype is %s, expected %s",
                         tsr__ops[op].name, tsr_dtype_name(dtype), expected);
 }
 
@@ -228,16 +228,16 @@ static tsr_status broadcast_error(tsr__op op, tsr__types in, const int pair[2], 
                                   tsr__error *error)
 {
   const tsr__type *a = &in.at[pair[0]], *b = &in.at[pair[1]];
-  char size[2][24];
+  char size[2][32];
   for (int i = 0; i < 2; i++) {
     const tsr__type *type = &in.at[pair[i]];
     int64_t dim = dim_of(type, type->rank - back);
-    if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "only known at run time");
+    if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "? (known only at run time)");
     else snprintf(size[i], sizeof size[i], "%lld", (long long)dim);
   }
   return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: cannot broadcast %s with %s: dim -%d is %s against %s; they must "
-                        "be equal, or one of them 1",
+                        "tsr_%s: cannot broadcast %s with %s: the sizes of dim -%d are %s and %s; "
+                        "they must be equal, or one of them 1",
                         tsr__ops[op].name, text_of(a).text, text_of(b).text, back, size[0],
                         size[1]);
 }
@@ -331,7 +331,7 @@ static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error
     if (dim_of(x, d) == 0)
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: %s has no elements along dim %d, so there is no %s; give "
-                            ".where to have %s instead",
+                            ".where to get %s instead",
                             tsr__ops[op].name, text_of(x).text, d, tsr__ops[op].name,
                             tsr__ops[op].dtype_rule == TSR__DT_I64 ? "-1" : "the dtype's limit");
   return TSR_OK;
@@ -349,14 +349,15 @@ static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: the %s is %s, expected %sthe shape of the operand, %s",
                             tsr__ops[op].name, i == 1 ? "mask" : "group code",
-                            text_of(&in.at[i]).text, i == 1 ? "what broadcasts to " : "",
+                            text_of(&in.at[i]).text, i == 1 ? "a shape that broadcasts to " : "",
                             text_of(x).text);
   /* Tested by bits alone: a mask of dims can name some that are not there. */
   if (attr->dims >> x->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: .dims names one that %s has not; %s",
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: .dims names a dim that %s does not have; %s",
                           tsr__ops[op].name, text_of(x).text, tsr__dims_text(x->rank).text);
   if ((attr->groups > 0) != (dtype_at(in, 2) != 0) || attr->groups < 0)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld groups %s group codes; give both or none",
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_%s: %lld groups %s group codes; give both or neither",
                           tsr__ops[op].name, (long long)attr->groups,
                           dtype_at(in, 2) ? "with" : "without");
   if (check_one(op, in, attr->dims, error)) return error->status;
@@ -378,8 +379,8 @@ static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
     for (int d = 0; in.at[i].dtype && d < in.at[i].rank; d++)
       if (dim_of(&in.at[i], d) < 0)
         return tsr__error_set(error, TSR_ESHAPE,
-                              "tsr_%s: %s has rows that are known at run time only; evaluate and "
-                              "rebalance it first",
+                              "tsr_%s: the number of rows of %s is known only at run time; "
+                              "evaluate and rebalance the array first",
                               tsr__ops[op].name, text_of(&in.at[i]).text);
   return TSR_OK;
 }
@@ -405,7 +406,7 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *att
   if (tsr__along_shape(op, in, &dim, out, error)) return error->status;
   if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
-                        "tsr_%s: %lld elements along dim %lld of %s; give 0 to %lld",
+                        "tsr_%s: %lld elements along dim %lld of %s, expected 0 to %lld",
                         tsr__ops[op].name, (long long)attr->count, (long long)attr->dim,
                         text_of(x).text, (long long)dim_of(x, (int)attr->dim));
 }
@@ -430,7 +431,8 @@ static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__err
 {
   const tsr__type *rows = &in.at[0];
   if (rows->rank < 1)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s has no rows; it needs at least one dim",
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s has no rows; give an array of at least one dim",
                           tsr__ops[op].name, text_of(rows).text);
   *out = shape_of(rows);
   /* How many rows stay, or come to a device, is known at the run; the other dims are the rows'
@@ -479,14 +481,15 @@ static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__erro
     int i = tsr__index_of(&region->program, arg);
     tsr__type want = tsr__gnode_type(arg);
     if (i >= in.count)
-      return tsr__error_set(error, TSR_EARG,
-                            "tsr_call: %d operands, but the program takes argument %d; give it all "
-                            "its arguments",
-                            in.count, i + 1);
+      return tsr__error_set(
+          error, TSR_EARG,
+          "tsr_call: %d operands, but the program takes argument %d; give all its arguments",
+          in.count, i + 1);
     if (in.at[i].dtype != want.dtype || !same_shape(&in.at[i], &want))
-      return tsr__error_set(error, in.at[i].dtype != want.dtype ? TSR_EDTYPE : TSR_ESHAPE,
-                            "tsr_call: operand %d is %s, expected %s as the program was made for",
-                            i + 1, text_of(&in.at[i]).text, text_of(&want).text);
+      return tsr__error_set(
+          error, in.at[i].dtype != want.dtype ? TSR_EDTYPE : TSR_ESHAPE,
+          "tsr_call: operand %d is %s, expected %s, the type that the program was traced for",
+          i + 1, text_of(&in.at[i]).text, text_of(&want).text);
   }
   return TSR_OK;
 }
@@ -503,10 +506,10 @@ static tsr_status check_rule(tsr__types in, const tsr__ask *ask, const tsr__cust
   for (int n = 0; good && !attr->again && n < rule->node_count; n++)
     good = rule->nodes[n].op != TSR__OP_ARG || tsr__index_of(rule, &rule->nodes[n]) < takes;
   if (good) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG,
-                        "tsr_call: %d operands, expected %lld and those of the rule; give it all "
-                        "its arguments",
-                        in.count, (long long)behind);
+  return tsr__error_set(
+      error, TSR_EARG,
+      "tsr_call: %d operands, expected %lld and the operands of the rule; give all arguments",
+      in.count, (long long)behind);
 }
 
 /* A named axis as the first dim of the result, or, of its own element, of the operand. */
@@ -517,7 +520,7 @@ static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *ax
   const tsr__type *x = &in.at[0];
   /* Of ALL the axis becomes a dim more, for which a full rank has no room; of OWN it is gone. */
   if (all ? x->rank == TSR_MAX_RANK : !x->rank || x->dims[0] != axis->size)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s along axis %s of size %lld",
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s does not fit axis %s of size %lld",
                           tsr__ops[op].name, text_of(x).text, axis->name, (long long)axis->size);
   out->rank = all ? x->rank + 1 : x->rank - 1;
   out->dims[0] = axis->size;
@@ -572,11 +575,12 @@ static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr
   for (int i = 0; i < in.count; i++) {
     const tsr__type *type = &in.at[i];
     if (takes && (attr->index < 0 || attr->index >= type->result_count))
-      return tsr__error_set(error, TSR_EARG, "tsr_%s: result %lld of an array of %d results",
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: result %lld does not exist in an array of %d results",
                             tsr__ops[op].name, (long long)attr->index, type->result_count);
     if (!takes && type->results)
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_%s: operand %d has %d results; take one of them out first",
+                            "tsr_%s: operand %d has %d results; take one of the results first",
                             tsr__ops[op].name, i + 1, type->result_count);
   }
   return TSR_OK;
@@ -595,8 +599,9 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   const tsr__dim_attr *attr = attr_of(op, ask);
   bool along = tsr__ops[op].attr == TSR__ATTR_DIM;
   if (along && (attr->dim < 0 || attr->dim >= ask->shape.rank))
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of a shape of %d dims; count from 0",
-                          tsr__ops[op].name, (long long)attr->dim, ask->shape.rank);
+    return tsr__error_set(
+        error, TSR_EARG, "tsr_%s: dim %lld does not exist in a shape of %d dims; dims count from 0",
+        tsr__ops[op].name, (long long)attr->dim, ask->shape.rank);
   *out = ask->shape;
   return TSR_OK;
 }
@@ -608,8 +613,8 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
 static tsr_status unknown_rows(tsr__op op, const tsr__type *x, int dim, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "tsr_%s: the size of dim %d of %s is known only at run time; evaluate it "
-                        "and rebalance its rows first",
+                        "tsr_%s: the size of dim %d of %s is known only at run time; evaluate the "
+                        "array and rebalance its rows first",
                         tsr__ops[op].name, dim, text_of(x).text);
 }
 
@@ -619,7 +624,7 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
   const tsr__type *x = &in.at[0], *starts = &in.at[1];
   if (starts->rank == 1 && starts->dims[0] == x->rank) return TSR_OK;
   return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: the starts are %s, expected %d along one dim, one a dim of %s",
+                        "tsr_%s: the starts are %s, expected %d along one dim: one per dim of %s",
                         tsr__ops[op].name, text_of(starts).text, x->rank, text_of(x).text);
 }
 
@@ -645,8 +650,8 @@ static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *
         (size <= 1 || (step != INT64_MIN && most / (step < 0 ? -step : step) >= size - 1));
     if (size && (!inside || first >= shape.dims[d]))
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_%s: %lld elements from %lld in steps of %lld along dim %d of "
-                            "%s; they must lie inside",
+                            "tsr_%s: %lld elements from %lld in steps of %lld along dim %d of %s; "
+                            "all of them must lie inside",
                             tsr__ops[op].name, (long long)size, (long long)first, (long long)step,
                             d, text_of(x).text);
     shape.dims[d] = size;
@@ -693,8 +698,8 @@ static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
     if (dim_of(x, d) == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
     if (more >= 0 && (x->dims[d] == 1 || x->dims[d] == to.dims[d + more])) continue;
     return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s cannot become %s; aligned at the last dim, its dims must be "
-                          "equal or 1",
+                          "tsr_%s: %s cannot be broadcast to %s; aligned at the last dim, its dims "
+                          "must be equal or 1",
                           tsr__ops[op].name, text_of(x).text, text_of(&to).text);
   }
   *out = ask->shape;
@@ -716,8 +721,8 @@ static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, 
   /* Only the counts must agree: elements keep their order, whatever the dims are. */
   if (count != asked)
     return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s has %lld elements and %s has %lld; give dims of as many, or "
-                          "-1 for one of them",
+                          "tsr_%s: %s has %lld elements and %s has %lld; give dims with that many "
+                          "elements, or -1 for one of the dims",
                           tsr__ops[op].name, text_of(x).text, (long long)count, text_of(&to).text,
                           (long long)asked);
   *out = ask->shape;
@@ -734,11 +739,11 @@ static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *at
   /* Shifts were taken modulo the size by the call; of an empty dim only 0 is left. */
   fits = fits && attr->count >= 0 && (attr->count < x->dims[attr->dim] || !attr->count);
   if (!fits)
-    return tsr__error_set(
-        error, TSR_EARG,
-        "tsr_%s: %s shifted by %lld along dim %lld; give one of its dims and less "
-        "than its size",
-        tsr__ops[op].name, text_of(x).text, (long long)attr->count, (long long)attr->dim);
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_%s: %s cannot be shifted by %lld along dim %lld; give a dim of the "
+                          "array, and a shift below its size",
+                          tsr__ops[op].name, text_of(x).text, (long long)attr->count,
+                          (long long)attr->dim);
   *out = shape_of(x);
   return TSR_OK;
 }
@@ -752,9 +757,10 @@ static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
   bool fits = update->rank == x->rank;
   for (int d = 0; fits && d < x->rank; d++) fits = update->dims[d] <= x->dims[d];
   if (!fits)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s cannot be written over %s; give as many dims, none larger",
-                          tsr__ops[op].name, text_of(update).text, text_of(x).text);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "tsr_%s: %s cannot be written into %s; give an update of as many dims, none of them larger",
+        tsr__ops[op].name, text_of(update).text, text_of(x).text);
   *out = shape_of(x);
   return TSR_OK;
 }
@@ -772,7 +778,7 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
   if (in.at[1].rank)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the value around is %s, expected one number",
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the padding value is %s, expected one number",
                           tsr__ops[op].name, text_of(&in.at[1]).text);
   /* All dims that an attribute can have, not only the operand's: a border along one that is not
    * there would be lost in silence. */
@@ -780,7 +786,7 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
     int64_t low = attr->low[d], high = attr->high[d];
     if (!low && !high) continue;
     if (d >= x->rank)
-      return tsr__error_set(error, TSR_EARG, "tsr_%s: a border along dim %d of %s; %s",
+      return tsr__error_set(error, TSR_EARG, "tsr_%s: a border is set for dim %d of %s; %s",
                             tsr__ops[op].name, d, text_of(x).text, tsr__dims_text(x->rank).text);
     if (shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
     /* So that a border can be turned round, as gradients do, and added to any size. */
@@ -788,8 +794,8 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
     if (low >= least && high >= least) shape.dims[d] = longer(longer(shape.dims[d], low), high);
     if (low < least || high < least || shape.dims[d] < 0)
       return tsr__error_set(error, TSR_EARG,
-                            "tsr_%s: %lld elements before and %lld after dim %d of %s, expected "
-                            "that no more are cut off than there are; cut fewer",
+                            "tsr_%s: borders of %lld before and %lld after dim %d of %s remove "
+                            "more elements than the dim has; remove fewer",
                             tsr__ops[op].name, (long long)low, (long long)high, d, text_of(x).text);
   }
   *out = shape;
@@ -810,10 +816,10 @@ static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *a
     bool fits = x->rank == first->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == dim || dim_of(x, d) == shape.dims[d];
     if (!fits)
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "tsr_%s: operand %d is %s, expected the dims of operand 1, %s, but for "
-                            "dim %d",
-                            tsr__ops[op].name, i + 1, text_of(x).text, text_of(first).text, dim);
+      return tsr__error_set(
+          error, TSR_ESHAPE,
+          "tsr_%s: operand %d is %s, expected the dims of operand 1, %s, except for dim %d",
+          tsr__ops[op].name, i + 1, text_of(x).text, text_of(first).text, dim);
     if (dim_of(x, dim) == TSR__DYNAMIC) return unknown_rows(op, x, dim, error);
     if (i) shape.dims[dim] = longer(shape.dims[dim], dim_of(x, dim));
   }

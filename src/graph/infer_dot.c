@@ -80,8 +80,8 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
             runs_in(attr->right, in.at[1].rank, i));
   if (!good)
     return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s times %s: an index of the result is twice there or in no "
-                          "operand, or one that is summed is in one operand only; name each once",
+                          "tsr_%s: %s times %s: an index stands twice in the result, or in no "
+                          "operand, or is summed and in one operand only; name each index once",
                           tsr__ops[op].name, text_of(&in.at[0]).text, text_of(&in.at[1]).text);
   *out = shape;
   return TSR_OK;

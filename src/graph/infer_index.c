@@ -37,15 +37,16 @@ tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shap
   /* The dim is known to be good from here on, so differences of ranks cannot be negative. */
   int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
   if (rank > TSR_MAX_RANK)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s at indices %s would have %d dims, the most is %d", name,
-                          text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "tsr_%s: the result of %s at indices %s would have %d dims, the most is %d", name,
+        text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
   /* Sizes of the run may be dim 0 only, and that of the indices would come to stand behind `dim`
    * others. */
   if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_%s: %s along dim %d at indices whose number is known only at run "
-                          "time; take along dim 0",
+                          "tsr_%s: %s cannot be indexed along dim %d by indices whose number is "
+                          "known only at run time; take along dim 0",
                           name, text_of(table).text, dim);
   *out = found_shape(table, index, dim, end);
   return TSR_OK;
@@ -63,8 +64,8 @@ tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_s
   *out = shape_of(index);
   if (fits) return TSR_OK;
   return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: %s along dim %lld at indices %s; their other dims must be equal, "
-                        "or one of them 1",
+                        "tsr_%s: %s along dim %lld does not fit indices %s; the other dims of both "
+                        "must be equal, or one of them 1",
                         tsr__ops[TSR__OP_TAKE_ALONG].name, text_of(table).text,
                         (long long)attr->dim, text_of(index).text);
 }
@@ -84,8 +85,9 @@ tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr
   for (int d = 0; fits && d < rank; d++) fits = dim_of(updates, d) == found.dims[d];
   if (fits) return TSR_OK;
   tsr__type want = { .dtype = x->dtype, .rank = (uint8_t)found.rank, .dims = found.dims };
-  return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: the updates are %s for %s at %s, expected what broadcasts to %s",
-                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, text_of(at).text,
-                        text_of(&want).text);
+  return tsr__error_set(
+      error, TSR_ESHAPE,
+      "tsr_%s: the updates are %s for %s at indices %s, expected a shape that broadcasts to %s",
+      tsr__ops[op].name, text_of(updates).text, text_of(x).text, text_of(at).text,
+      text_of(&want).text);
 }

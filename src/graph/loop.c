@@ -67,8 +67,8 @@ static tsr_status check_operands(tsr__op op, tsr__types in, const tsr__loop_attr
     tsr__result type = result_of(x);
     if (x->ragged || (x->rank && x->dims[0] == TSR__DYNAMIC))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "tsr_%s: operand %d has rows that are known at run time only; evaluate "
-                            "it and rebalance its rows first",
+                            "tsr_%s: the number of rows of operand %d is known only at run time; "
+                            "evaluate the operand and rebalance its rows first",
                             tsr__ops[op].name, i + 1);
     if (slice && (!x->rank || x->dims[0] != attr->count))
       return tsr__error_set(error, TSR_ESHAPE,
@@ -94,10 +94,10 @@ static tsr_status check_arguments(tsr__op op, tsr__types in, const tsr__loop_att
     tsr__result want = result_of(&type);
     tsr__result got = argument_type(attr, i, at < 0 ? NULL : &in.at[at]);
     if (!same_type(&want, &got))
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "tsr_%s: operand %d comes as %s, expected %s as the region was made "
-                            "for",
-                            tsr__ops[op].name, at + 1, words_of(&got).text, words_of(&want).text);
+      return tsr__error_set(
+          error, TSR_ESHAPE,
+          "tsr_%s: operand %d is given as %s, expected %s, the type that the region was traced for",
+          tsr__ops[op].name, at + 1, words_of(&got).text, words_of(&want).text);
   }
   return TSR_OK;
 }
@@ -139,7 +139,8 @@ static tsr_status check_results(tsr__op op, tsr__types in, const tsr__ask *ask,
     }
   }
   if (fits) return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: its regions do not give what it takes",
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the results of the regions do not have the types of the operands",
                         tsr__ops[op].name);
 }
 

@@ -80,9 +80,10 @@ const char *tsr__gone_text(const tsr_array *a, tsr__error *room)
   if (a->deleted == TSR__DELETED) return "deleted; use it before tsr_delete";
   *room = (tsr__error){ .status = TSR_OK };
   if (a->deleted == TSR__GIVEN_UP)
-    tsr__error_set(room, TSR_ESTATE, "given up by tsr_donate at %s; use it before", a->given_up);
+    tsr__error_set(room, TSR_ESTATE, "donated by tsr_donate at %s; use it before", a->given_up);
   else
-    tsr__error_set(room, TSR_ESTATE, "computed in %s, which has returned; return it from the body",
+    tsr__error_set(room, TSR_ESTATE,
+                   "computed in %s, which has returned; return the array from the body",
                    a->given_up);
   return room->text;
 }
@@ -258,7 +259,8 @@ tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const 
   tsr__extras *extras = tsr__arena_new(&scope->arena, sizeof *extras + results);
   if (!extras || (names && in.count && !name_tree(extras, scope, names, in.count))) {
     array->inert = 1;
-    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a tree; close scopes that are done");
+    tsr__fail(scope, site, TSR_ENOMEM,
+              "no memory for a tree; close scopes that are no longer needed");
     return array;
   }
   extras->results = (tsr__result *)(extras + 1);
@@ -448,9 +450,10 @@ static tsr_array *settled(tsr_scope *scope, tsr__op op, tsr_array *number, tsr_d
     return cast_to(scope, number, dtype, site);
   char text[32];
   snprintf(text, sizeof text, large ? "%llu" : "%lld", (long long)whole);
-  tsr__fail(scope, site, TSR_EDTYPE,
-            "tsr_%s: the integer %s does not fit %s; give one that does, or cast first",
-            tsr__ops[op].name, text, tsr_dtype_name(dtype));
+  tsr__fail(
+      scope, site, TSR_EDTYPE,
+      "tsr_%s: the integer %s does not fit %s; give a number that fits, or cast the array first",
+      tsr__ops[op].name, text, tsr_dtype_name(dtype));
   return tsr__make_inert(scope, site);
 }
 
@@ -514,10 +517,12 @@ static tsr_array *of_nowhere(tsr_scope *scope, const char *name, tsr__operands i
   if (!scope) scope = tsr__home_of(in);
   if (!alive(scope)) return inert;
   tsr_status why = (tsr_status)inert->numbers[0].i;
-  tsr__fail(scope, site, why,
-            why == TSR_ENOMEM ? "tsr_%s: an operand could not be made for want of memory"
-                              : "tsr_%s: an operand was made of NULL; give arrays",
-            name);
+  tsr__fail(
+      scope, site, why,
+      why == TSR_ENOMEM
+          ? "tsr_%s: there was no memory for an operand; close scopes that are no longer needed"
+          : "tsr_%s: an operand is the result of a call with NULL; give arrays",
+      name);
   return tsr__make_inert(scope, site);
 }
 
@@ -535,7 +540,7 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const char *name, const t
   tsr__error gone;
   if (tree)
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_%s: %s is a tree of %d; take a part out with tsr_item or tsr_field, or use "
+              "tsr_%s: %s is a tree of %d parts; take one part with tsr_item or tsr_field, or use "
               "tsr_tree_map",
               name, which, a->in_count);
   else if (a->deleted)
@@ -543,11 +548,13 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const char *name, const t
               a->node.site ? a->node.site : "an unknown line", tsr__gone_text(a, &gone));
   else if (a->node.scope->rt != scope->rt)
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_%s: %s belongs to another runtime; read it there and put it here", name, which);
+              "tsr_%s: %s belongs to another runtime; read the array there and place it here with "
+              "tsr_put",
+              name, which);
   else
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_%s: %s belongs to a scope that may close before this one; move it to a scope "
-              "around both with tsr_keep",
+              "tsr_%s: %s belongs to a scope that may close before this one; move the array to a "
+              "scope around both with tsr_keep",
               name, which);
   return false;
 }
@@ -627,9 +634,10 @@ static tsr_status check_place(const tsr_scope *scope, const tsr_sharding *shardi
            : tsr__sharding_check_type(&asked, type->dtype, &known, error))
     return error->status;
   if (!sharding->mesh || sharding->mesh->rt == scope->rt) return TSR_OK;
-  return tsr__error_set(error, TSR_EAXIS,
-                        "the mesh %s belongs to another runtime; make it with the scope's",
-                        tsr_mesh_text(sharding->mesh));
+  return tsr__error_set(
+      error, TSR_EAXIS,
+      "the mesh %s belongs to another runtime; make the mesh with the runtime of the scope",
+      tsr_mesh_text(sharding->mesh));
 }
 
 tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
@@ -652,8 +660,8 @@ tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__er
   if (!sharding->unreduced || dtype != TSR_BOOL) return TSR_OK;
   tsr_sharding_text(sharding, sharding->rank, spec, sizeof spec);
   return tsr__error_set(error, TSR_EDTYPE,
-                        "spec %s says that parts add up to the value, but bools do not; leave "
-                        "';sum' out, or cast to a number",
+                        "spec %s asks for partial sums, but bools have no sums; leave ';sum' out, "
+                        "or cast to a number",
                         spec);
 }
 
@@ -781,7 +789,8 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
   if (!add_extras(array, op, ask)) {
     array->in_count = 0; /* they are not counted yet */
     array->inert = 1;
-    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a node; close scopes that are done");
+    tsr__fail(scope, site, TSR_ENOMEM,
+              "no memory for a node; close scopes that are no longer needed");
     return array;
   }
   for (int i = 0; i < in.count; i++)

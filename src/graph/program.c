@@ -523,9 +523,10 @@ static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
                           "an array was made in a scope that is NULL or was never opened");
   if (scope->status != TSR_OK)
     return tsr__error_set(error, scope->status, "a call before failed: %s", tsr_message(scope));
-  return tsr__error_set(error, TSR_ESTATE,
-                        "the array made at %s comes of a failed call whose error was cleared",
-                        array->node.site ? array->node.site : "an unknown line");
+  return tsr__error_set(
+      error, TSR_ESTATE,
+      "the array made at %s is the result of a failed call whose error was cleared",
+      array->node.site ? array->node.site : "an unknown line");
 }
 
 static tsr_status refuse(const tsr__program *program, const tsr_array *array, bool root,
@@ -533,20 +534,22 @@ static tsr_status refuse(const tsr__program *program, const tsr_array *array, bo
 {
   if (array->inert) return refuse_inert(array, error);
   if (tsr__is_abstract(array))
-    return program->looks ? TSR_OK
-                          : tsr__error_set(error, TSR_ESTATE,
-                                           "the array made at %s by tsr_abstract is a type without "
-                                           "elements; compute with one that has some, or ask "
-                                           "tsr_explain or tsr_compile",
-                                           array->node.site ? array->node.site : "an unknown line");
+    return program->looks
+               ? TSR_OK
+               : tsr__error_set(
+                     error, TSR_ESTATE,
+                     "the array made at %s by tsr_abstract is a type without elements; compute "
+                     "with an array that has elements, or ask tsr_explain or tsr_compile",
+                     array->node.site ? array->node.site : "an unknown line");
   if (array->op == TSR__OP_ARG && !program->open)
-    return tsr__error_set(error, TSR_ESTATE,
-                          "it is computed of an argument of a function that is being traced, which "
-                          "has no value yet; return it from the body and read the call's result");
+    return tsr__error_set(
+        error, TSR_ESTATE,
+        "the array is computed from an argument of a function that is being traced, and has no "
+        "value yet; return the array from the body and read the call's result");
   if (array->op == TSR__OP_TREE)
-    return tsr__error_set(error, TSR_EARG,
-                          "the array made at %s is a tree of %d; take them out with tsr_item",
-                          array->node.site ? array->node.site : "an unknown line", array->in_count);
+    return tsr__error_set(
+        error, TSR_EARG, "the array made at %s is a tree of %d parts; take the parts with tsr_item",
+        array->node.site ? array->node.site : "an unknown line", array->in_count);
   /* What was deleted may still be read by nodes made before, but is not to be asked for by name;
    * a leaf without its value has nothing to read. */
   bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
@@ -645,7 +648,7 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
   for (int i = 0; i < count && !program->failed; i++) hold_const(program, roots[i]);
   if (program->failed)
     return tsr__error_set(error, TSR_ENOMEM,
-                          "no memory to trace a program; close scopes that are done");
+                          "no memory to trace a program; close scopes that are no longer needed");
   /* Last, as merging compares nodes without it, and so that a failed trace leaves no roots. */
   for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;
   return TSR_OK;

@@ -26,14 +26,14 @@ static tsr_status check_results(const tsr__program *program, int n, tsr__error *
   const char *wrong = NULL;
   int expected = tsr__ops[g->op].results;
   if (!expected) {
-    wrong = g->result_count ? "results too many" : wrong_type(g->dtype, g->rank, g->dims);
+    wrong = g->result_count ? "there are too many results" : wrong_type(g->dtype, g->rank, g->dims);
   } else if (expected != TSR__MANY && g->result_count != expected) {
     wrong = "a result is missing";
   } else if (g->result_count < 0 || g->first_result < 0 ||
              g->first_result > program->result_count - g->result_count) {
-    wrong = "its results are nowhere";
+    wrong = "its results are out of range";
   } else if (g->dtype || g->rank || g->sharding) {
-    wrong = "it has several results and a type";
+    wrong = "the node has several results and a type";
   }
   /* Only where their place in the list was found right. */
   for (int i = 0; !wrong && i < g->result_count; i++) {
@@ -78,9 +78,10 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
   if (!g->sharding && g->reduce_axes) return broken(error, n, g, "combines axes but is unplaced");
   if (g->first_in < 0 || g->in_count < 0 ||
       g->first_in > program->operand_count - g->in_count - g->region_count)
-    return broken(error, n, g, "its operands are nowhere");
+    return broken(error, n, g, "its operands are out of range");
   if (g->in_count < tsr__ops[g->op].least) return broken(error, n, g, "an operand is missing");
-  if (g->in_count > tsr__ops[g->op].most) return broken(error, n, g, "an operand too many");
+  if (g->in_count > tsr__ops[g->op].most)
+    return broken(error, n, g, "there is an operand too many");
   for (int i = 0; i < g->in_count; i++) {
     int in = tsr__in(program, g, i);
     /* Order is what lets everybody walk a program once; it also means that there are no cycles. */
@@ -110,7 +111,7 @@ static tsr_status check_sharding(const tsr__program *program, int n, tsr__error 
     seen |= 1u << s->axis[i];
   }
   for (int d = g->rank; d < TSR_MAX_RANK; d++)
-    if (tsr__dim_axes(s, d)) return broken(error, n, g, "a dim that is not there is sharded");
+    if (tsr__dim_axes(s, d)) return broken(error, n, g, "a sharded dim does not exist");
   return TSR_OK;
 }
 
@@ -205,12 +206,12 @@ static tsr_status check_leaf(const tsr__program *program, int n, bool inside, ts
 {
   const tsr__gnode *g = &program->nodes[n];
   if (g->op == TSR__OP_ARG && (!inside || tsr__index_of(program, g) < 0))
-    return broken(error, n, g, "it is no argument of a region");
+    return broken(error, n, g, "the argument stands outside of a region");
   if (tsr__ops[g->op].lowering == TSR__LOW_NAMED && !inside)
-    return broken(error, n, g, "it is of a named axis that nothing is mapped over");
+    return broken(error, n, g, "its named axis is not mapped over");
   /* A value belongs to one run's binding, and a region is shared by all. */
   if (g->op == TSR__OP_LEAF && inside)
-    return broken(error, n, g, "a region holds no value: it takes all as arguments");
+    return broken(error, n, g, "a region holds a value, expected arguments only");
   return TSR_OK;
 }
 
@@ -225,7 +226,7 @@ static tsr_status check_region(const tsr__region *region, tsr__error *error)
     int n = region->results[i];
     /* A node of several results is none itself: RESULT nodes are listed. */
     if (n < 0 || n >= program->node_count || program->nodes[n].result_count)
-      return tsr__error_set(error, TSR_ESTATE, "a region's result %d is none of its nodes", i);
+      return tsr__error_set(error, TSR_ESTATE, "result %d of a region is not one of its nodes", i);
   }
   return TSR_OK;
 }
@@ -247,7 +248,7 @@ tsr_status tsr__program_verify_node(const tsr__program *program, int n, tsr__err
 /* Each region once, however many nodes have it. */
 static tsr_status verify(const tsr__program *program, bool inside, tsr__error *error)
 {
-  if (program->failed) return tsr__error_set(error, TSR_ENOMEM, "a program was not finished");
+  if (program->failed) return tsr__error_set(error, TSR_ENOMEM, "a program is incomplete");
   for (int i = 0; i < program->region_count; i++)
     if (check_region(program->regions[i], error)) return error->status;
   for (int n = 0; n < program->node_count; n++)

@@ -61,11 +61,11 @@ void tsr_region_begin_at(tsr_scope *scope, const char *name, const char *site)
   if (!r) r = scope->regions = tsr__node_new(scope, sizeof *r, site, release_regions);
   if (!r) return;
   if (!name || r->depth == TSR_MAX_REGIONS) {
-    if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_region_begin: the name is NULL; give one");
+    if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_region_begin: the name is NULL; give a name");
     else
       tsr__fail(scope, site, TSR_EARG,
-                "tsr_region_begin: region \"%s\" is inside of %d, expected fewer; end some with "
-                "tsr_region_end",
+                "tsr_region_begin: region \"%s\" is inside of %d open regions, the most there can "
+                "be; end some with tsr_region_end",
                 name, TSR_MAX_REGIONS);
     return;
   }
@@ -207,8 +207,8 @@ tsr_status tsr_profile_begin_at(tsr_scope *scope, const char *site)
   if (status) return status;
   if (tsr__events_open(scope->rt)) return TSR_OK;
   return tsr__fail(scope, site, TSR_ESTATE,
-                   "tsr_profile_begin: this runtime is recorded already; end that with "
-                   "tsr_profile_end");
+                   "tsr_profile_begin: this runtime records a profile already; end that profile "
+                   "with tsr_profile_end");
 }
 
 /* Recording ends here whatever becomes of the file: what could not be written is gone. A path of
@@ -221,10 +221,12 @@ tsr_status tsr_profile_end_at(tsr_scope *scope, const char *path, const char *si
   if (status) return status;
   tsr_runtime *rt = scope->rt;
   if (!path)
-    return tsr__fail(scope, site, TSR_EARG, "tsr_profile_end: the path is NULL; give a file's");
+    return tsr__fail(scope, site, TSR_EARG,
+                     "tsr_profile_end: the path is NULL; give the path of a file");
   if (!tsr__events_take(rt, &events))
-    return tsr__fail(scope, site, TSR_ESTATE,
-                     "tsr_profile_end: nothing is recorded; begin with tsr_profile_begin");
+    return tsr__fail(
+        scope, site, TSR_ESTATE,
+        "tsr_profile_end: this runtime records no profile; begin one with tsr_profile_begin");
   tsr__outfile *file = tsr__out_open(&rt->heap, path, NULL, &error);
   /* The file gets its name at close, and only with `good`: a viewer never opens half a trace. */
   bool good = file && !write_events(rt, &events, file, &error);

@@ -100,8 +100,9 @@ tsr_status tsr_function_text_into_at(tsr_function *f, const char **out, tsr_arra
   tsr__text text;
   if (!f) return tsr__fail_null("tsr_function_text_into", "function", site);
   if (!out)
-    return tsr__fail(f->node.scope, site, TSR_EARG,
-                     "tsr_function_text_into: the text's place is NULL; give the address of one");
+    return tsr__fail(
+        f->node.scope, site, TSR_EARG,
+        "tsr_function_text_into: the pointer for the text is NULL; give the address of one");
   tsr_status status = write_text(f, &in, "tsr_function_text_into", &text, site);
   const char *own = NULL;
   /* The builder's text is the heap's and goes; the copy lives as long as the function. */
@@ -123,7 +124,7 @@ tsr_status tsr_function_save_at(tsr_function *f, const char *path, tsr_array *co
   if (!f) return tsr__fail_null("tsr_function_save", "function", site);
   if (!path)
     return tsr__fail(f->node.scope, site, TSR_EARG,
-                     "tsr_function_save: the path is NULL; give a file's");
+                     "tsr_function_save: the path is NULL; give the path of a file");
   tsr_status status = write_text(f, &in, "tsr_function_save", &text, site);
   if (!status) {
     tsr__outfile *file = tsr__out_open(&f->node.scope->rt->heap, path, NULL, &error);
@@ -159,7 +160,7 @@ const char *tsr__saved_needs(tsr_scope *scope, const tsr__saved *saved)
   enum { SHOWN = 6 };
   tsr__text text;
   tsr__text_init(&text, &scope->rt->heap);
-  tsr__text_add(&text, "it takes ");
+  tsr__text_add(&text, "the function takes ");
   for (int i = 0; i < saved->argument_count && i < SHOWN; i++) {
     tsr_shape shape = { .rank = saved->types[i].rank };
     memcpy(shape.dims, saved->types[i].dims, sizeof shape.dims);
@@ -192,10 +193,11 @@ static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i
   memcpy(shape.dims, type->dims, sizeof shape.dims);
   tsr__text_init(&text, &scope->rt->heap);
   tsr__type_add(&text, (tsr_dtype)type->dtype, &shape, NULL);
-  tsr__fail(scope, l->node.site, TSR_EARG,
-            "array %d of the arguments is %s, but %s was saved for %s; give such a one: %s", i,
-            tsr_type_of((tsr_array *)leaf), l->saved.name, tsr__text_get(&text),
-            tsr__saved_needs(scope, &l->saved));
+  tsr__fail(
+      scope, l->node.site, TSR_EARG,
+      "array %d of the arguments is %s, but %s was saved for %s; give an array of that type: %s", i,
+      tsr_type_of((tsr_array *)leaf), l->saved.name, tsr__text_get(&text),
+      tsr__saved_needs(scope, &l->saved));
   tsr__text_free(&text);
   return false;
 }
@@ -218,7 +220,7 @@ static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *
     tsr__fail(scope, l->node.site, TSR_ENOMEM, "no memory for the arguments; close some scopes");
   else if (strcmp(tsr__text_get(&forms), l->saved.arguments))
     tsr__fail(scope, l->node.site, TSR_EARG,
-              "arguments of the forms %s, but %s was saved for %s; give those: %s",
+              "the arguments have the forms %s, but %s was saved for %s; give those forms: %s",
               tsr__text_get(&forms), l->saved.name, l->saved.arguments,
               tsr__saved_needs(scope, &l->saved));
   tsr__text_free(&forms);
@@ -292,7 +294,8 @@ const tsr__saved *tsr__saved_of(const tsr_function *f, const char *call, const c
   if (read && !f->inert) return &((const loaded *)f->user)->saved;
   if (!read)
     tsr__fail(f->node.scope, site, TSR_EARG,
-              "%s: %s is the function of a callback; give one of tsr_function_load", call, f->name);
+              "%s: %s is the function of a callback; give a function of tsr_function_load", call,
+              f->name);
   return NULL;
 }
 
@@ -329,7 +332,7 @@ tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const cha
   tsr__error error = { .status = TSR_OK };
   tsr__loaded file = { 0 };
   if (tsr__scope_usable(scope, "tsr_function_load", site)) return NULL;
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give a file's");
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
   tsr__load_ask load = {
     .rt = scope->rt, .path = path, .format = "a saved function", .what = "load", .pad = 1
   };

@@ -151,7 +151,9 @@ tsr_status tsr_function_about_into_at(tsr_function *f, const char **out, const c
   if (!f) return tsr__fail_null(call, "function", site);
   tsr_scope *scope = f->node.scope;
   const tsr__saved *saved = tsr__saved_of(f, call, site);
-  if (!out) return tsr__fail(scope, site, TSR_EARG, "%s: the text's place is NULL; give one", call);
+  if (!out)
+    return tsr__fail(scope, site, TSR_EARG,
+                     "%s: the pointer for the text is NULL; give the address of one", call);
   if (f->inert) return tsr__fail_inert(tsr__scope_here(scope), scope, site, call, "function");
   if (!saved) return TSR_EARG;
   tsr__text text;

@@ -36,8 +36,8 @@ bool tsr__saved_meshes(tsr_scope *scope, const tsr__saved *saved, const tsr__lea
     if (!from || !to || tsr_mesh_status(to)) continue;
     if (!same_axes(from, to)) {
       tsr__fail(scope, site, TSR_EAXIS,
-                "array %d of the arguments lies on the mesh %s, but %s was saved for %s; put it on "
-                "a mesh of these axes with tsr_reshard: %s",
+                "array %d of the arguments lies on the mesh %s, but %s was saved for %s; move the "
+                "array to a mesh of these axes with tsr_reshard: %s",
                 i, tsr_mesh_text(to), saved->name, tsr_mesh_text(from),
                 tsr__saved_needs(scope, saved));
       return false;

@@ -194,7 +194,7 @@ static bool want_text(reader *r, const char **out)
   }
   *to = 0;
   *out = text;
-  return take(r, "\"") || fail_at(r, first, "the text has no end on its line");
+  return take(r, "\"") || fail_at(r, first, "the text has no closing quote on its line");
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -239,7 +239,8 @@ static bool want_float(reader *r, tsr_dtype dtype, void *to, int64_t i)
     if (take_hex(r, (int)(2 * size), &bits) != (int)(2 * size))
       return fail_at(r, at, "expected nan: and %d digits", (int)(2 * size));
     memcpy((char *)to + (size_t)i * size, &bits, size);
-    return isnan(tsr__dtype_get_real(dtype, to, i)) || fail_at(r, at, "these are no bits of a NaN");
+    return isnan(tsr__dtype_get_real(dtype, to, i)) ||
+           fail_at(r, at, "these digits are not the bits of a NaN");
   }
   bool minus = take(r, "-");
   if (!take(r, "inf") && !want_hex_float(r, &value)) return false;
@@ -275,7 +276,8 @@ static bool want_place(reader *r, const tsr__result *type, tsr_sharding *out)
   *out = (tsr_sharding){ 0 };
   if (!take(r, "@")) return true;
   const char *at = r->at;
-  if (!r->out->mesh_count) return fail_at(r, at, "there is no mesh");
+  if (!r->out->mesh_count)
+    return fail_at(r, at, "the type names a mesh, but no mesh stands before");
   if (!want_index(r, r->out->mesh_count - 1, &mesh) || !want_text(r, &spec)) return false;
   tsr_sharding place = tsr_on_with(r->out->meshes[mesh], spec, NULL);
   if (tsr_mesh_status(place.mesh)) return fail_at(r, at, "%s", tsr_mesh_message(place.mesh));
@@ -286,7 +288,7 @@ static bool want_place(reader *r, const tsr__result *type, tsr_sharding *out)
   bool given = !place.open && !place.unreduced;
   if (given && tsr__sharding_check_form(&place, &shape, &error))
     return fail_at(r, at, "%s", error.text);
-  if (place.rank > type->rank) return fail_at(r, at, "the spec names more dims than there are");
+  if (place.rank > type->rank) return fail_at(r, at, "the spec names more dims than the array has");
   *out = tsr__sharding_canon(&place);
   return true;
 }
@@ -349,7 +351,7 @@ static bool want_op(reader *r, line *l)
   l->node.op = (uint16_t)op;
   if (row->lowering == TSR__LOW_LEAF) good = tsr__is_number(&l->node) || tsr__is_argument(&l->node);
   l->node.attr_bytes = tsr__attrs[row->attr].bytes;
-  return good || fail_at(r, at, "%s cannot stand in a text", name);
+  return good || fail_at(r, at, "operation %s cannot stand in a saved function", name);
 }
 
 /* One item of a list in brackets, read by who wants it; false: the list is over, or an error. An
@@ -359,7 +361,7 @@ static bool next_item(reader *r, int *count, int most)
 {
   if (r->error->status || take(r, "]")) return false;
   if (*count && !want(r, ",")) return false;
-  if (*count == most) return fail_at(r, r->at, "more than %d of them", most);
+  if (*count == most) return fail_at(r, r->at, "the list has more than %d items", most);
   ++*count;
   return true;
 }
@@ -368,7 +370,8 @@ static bool want_regions(reader *r, line *l)
 {
   int count = 0, number;
   if (!want(r, "[")) return false;
-  if (!r->region_count) return fail_at(r, r->at, "no region stands before");
+  if (!r->region_count)
+    return fail_at(r, r->at, "the node names a region, but no region stands before");
   while (next_item(r, &count, TSR__MAX_REGIONS)) {
     if (!want_index(r, r->region_count - 1, &number)) return false;
     l->regions[count - 1] = number;
@@ -419,7 +422,8 @@ static bool want_part(reader *r, line *l, int before)
   if (operand || none) {
     if (l->node.in_count == TSR__TEXT_MANY)
       return fail_at(r, at, "more than %d operands", TSR__TEXT_MANY);
-    if (operand && !before) return fail_at(r, at, "no node stands before");
+    if (operand && !before)
+      return fail_at(r, at, "the text names a node, but no node stands before");
     if (operand && !want_index(r, before - 1, &node)) return false;
     l->ins[l->node.in_count++] = none ? -1 : node;
     return true;
@@ -469,7 +473,7 @@ static bool want_results(reader *r, line *l, tsr__program *program)
     if (i && !want(r, ",")) return false;
     if (!want_type(r, &types[i], &place)) return false;
     if (place.mesh && l->node.result_count)
-      return fail_at(r, r->at, "one of several results lies nowhere of its own");
+      return fail_at(r, r->at, "one of several results has a sharding, expected none");
   }
   if (l->node.result_count) {
     l->node.first_result = tsr__program_results(program, types, count);
@@ -545,7 +549,7 @@ static bool want_node(reader *r, line *l, tsr__program *program)
   l->start = r->at;
   if (!want_index(r, program->node_count, &number)) return false;
   if (number != program->node_count)
-    return fail_at(r, l->start, "%%%d stands where %%%d is next", number, program->node_count);
+    return fail_at(r, l->start, "found node %%%d, expected %%%d", number, program->node_count);
   if (take(r, ":") && !want_index(r, TSR__TEXT_MANY, &l->node.result_count)) return false;
   if (!want(r, "=") || !want_op(r, l) || !want(r, "(")) return false;
   l->number_count = -1;
@@ -577,10 +581,13 @@ static bool want_return(reader *r, tsr__program *program)
     const char *at = r->at;
     if (count == TSR__TEXT_MANY) return fail_at(r, at, "more than %d results", TSR__TEXT_MANY);
     if (!want(r, "%")) return false;
-    if (!program->node_count) return fail_at(r, at, "no node stands before");
+    if (!program->node_count)
+      return fail_at(r, at, "the text names a node, but no node stands before");
     if (!want_index(r, program->node_count - 1, &results[count])) return false;
     if (program->nodes[results[count]].result_count)
-      return fail_at(r, at, "a node of several results is none; take one out by result");
+      return fail_at(r, at,
+                     "a node of several results cannot be a result itself; take one of its results "
+                     "with the operation result");
     count++;
     if (!take(r, ",")) break;
   }
@@ -599,7 +606,7 @@ static bool want_region(reader *r, line *l)
   const char *at = r->at;
   if (!want_index(r, TSR__TEXT_REGIONS - 1, &number)) return false;
   if (number != r->region_count)
-    return fail_at(r, at, "region %d stands where region %d is next", number, r->region_count);
+    return fail_at(r, at, "found region %d, expected region %d", number, r->region_count);
   if (!want(r, "{")) return false;
   tsr__program_init(&program, &r->ask->scope->rt->heap);
   bool good = true;
@@ -620,7 +627,7 @@ static bool want_mesh(reader *r)
   skip(r);
   const char *at = r->at;
   if (!want_index(r, TSR__TEXT_MESHES - 1, &number)) return false;
-  if (number != r->out->mesh_count) return fail_at(r, at, "mesh %d is next", r->out->mesh_count);
+  if (number != r->out->mesh_count) return fail_at(r, at, "expected mesh %d", r->out->mesh_count);
   bool abstract = take(r, "abstract");
   if (!want_text(r, &text)) return false;
   tsr_runtime *rt = r->ask->scope->rt;
@@ -651,9 +658,10 @@ static bool want_argument(reader *r, const char *at)
   tsr_sharding place;
   int number;
   tsr__saved *s = r->out;
-  if (s->data_count) return fail_at(r, at, "arguments stand before data");
+  if (s->data_count)
+    return fail_at(r, at, "an argument stands after data, expected all arguments first");
   if (!want_index(r, TSR__TEXT_MANY - 1, &number) || !want_type(r, &type, &place)) return false;
-  if (number != s->argument_count) return fail_at(r, at, "argument %d is next", s->argument_count);
+  if (number != s->argument_count) return fail_at(r, at, "expected argument %d", s->argument_count);
   add_type(r, &type, &place);
   s->argument_count++;
   return true;
@@ -713,13 +721,14 @@ static bool want_data(reader *r, const char *at)
   int next = s->argument_count + s->data_count;
   if (!want_index(r, 2 * TSR__TEXT_MANY - 1, &number) || !want_type(r, &type, &place)) return false;
   if (number != next || s->data_count == TSR__TEXT_MANY)
-    return fail_at(r, at, "data %d is next", next);
+    return fail_at(r, at, "expected data %d", next);
   for (int d = 0; d < type.rank; d++) {
-    if (type.dims[d] < 0) return fail_at(r, at, "the shape of data is known");
+    if (type.dims[d] < 0) return fail_at(r, at, "the shape of data has an unknown size");
     count *= type.dims[d];
   }
   /* Each element takes two bytes of text at least, which bounds what is asked for. */
-  if (count > (r->end - r->at) / 2 + 1) return fail_at(r, at, "there are fewer elements than that");
+  if (count > (r->end - r->at) / 2 + 1)
+    return fail_at(r, at, "the text has fewer elements than the shape");
   size_t bytes = (size_t)count * tsr_dtype_size((tsr_dtype)type.dtype) + 1;
   void *room = tsr__new_raw(heap, bytes);
   if (!room) return no_memory(r);
@@ -743,12 +752,14 @@ static bool check_arguments(reader *r)
     if (!tsr__is_argument(g)) continue;
     int i = tsr__index_of(program, g);
     if (i >= s->argument_count + s->data_count)
-      return fail_at(r, r->end, "%%%d of the last region is argument %d, of which nothing is told",
-                     n, i);
+      return fail_at(
+          r, r->end,
+          "%%%d of the last region is argument %d, but the text describes no such argument", n, i);
     const tsr__result *type = &s->types[i];
     if (g->dtype != type->dtype || g->rank != type->rank ||
         memcmp(g->dims, type->dims, sizeof g->dims))
-      return fail_at(r, r->end, "%%%d of the last region is not of the type of argument %d", n, i);
+      return fail_at(r, r->end, "%%%d of the last region does not have the type of argument %d", n,
+                     i);
   }
   return true;
 }
@@ -798,12 +809,12 @@ static bool check_forms(reader *r)
     count += inner;
   }
   if (inner < 0 || arguments > TSR_MAX_ARGS || count != s->argument_count)
-    return fail_at(r, r->end, "the forms \"%.100s\" are not those of %d arguments", s->arguments,
+    return fail_at(r, r->end, "the forms \"%.100s\" do not fit %d arguments", s->arguments,
                    s->argument_count);
   at = s->result;
   inner = tsr__form_count(&at);
   return (inner == s->region->result_count && !*at) ||
-         fail_at(r, r->end, "the form \"%.100s\" is not that of %d results", s->result,
+         fail_at(r, r->end, "the form \"%.100s\" does not fit %d results", s->result,
                  s->region->result_count);
 }
 
@@ -818,8 +829,8 @@ static bool want_head(reader *r)
   if (!want_whole(r, (range){ 0, INT64_MAX, false }, &version)) return false;
   if (version != TSR__TEXT_VERSION)
     return fail_at(r, at,
-                   "version %lld is not known, expected %d; read it with the version that "
-                   "wrote it",
+                   "version %lld of the format is unknown, expected %d; read the file with the "
+                   "version of the library that wrote it",
                    (long long)version, TSR__TEXT_VERSION);
   return want(r, "name") && want_text(r, &s->name) && want(r, "arguments") &&
          want_text(r, &s->arguments) && want(r, "result") && want_text(r, &s->result);
@@ -841,7 +852,7 @@ static bool want_all(reader *r, line *l)
                      word_at(r, at).text);
     if (!good) return false;
   }
-  if (!r->region_count) return fail_at(r, r->end, "there is no region");
+  if (!r->region_count) return fail_at(r, r->end, "the text has no region");
   r->out->bodies = r->region_count;
   r->out->region = r->regions[r->region_count - 1];
   tsr__region_hold(r->out->region);

@@ -85,7 +85,7 @@ static void check_most(writer *w, int count, int most, const char *what)
 {
   if (count > most)
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
-                   "%d %s, and a text has %d of them at the most; split the function", count, what,
+                   "the function has %d %s, expected at most %d; split the function", count, what,
                    most);
 }
 
@@ -104,11 +104,11 @@ static int depth_of(const char *form)
  * differ. */
 static void check_form(writer *w, const char *form)
 {
-  check_most(w, depth_of(form), TSR__TEXT_DEPTH, "trees in trees");
+  check_most(w, depth_of(form), TSR__TEXT_DEPTH, "nested trees");
   while (*form && !w->error->status) {
     if (tsr__form_count(&form) < 0)
-      tsr__error_set(w->error, TSR_EUNSUPPORTED, "the form \"%.100s\" has no text; use other names",
-                     form);
+      tsr__error_set(w->error, TSR_EUNSUPPORTED,
+                     "the form \"%.100s\" cannot be written; use other names", form);
     if (*form == ';') form++;
   }
 }
@@ -133,12 +133,13 @@ static int mesh_number(writer *w, const tsr_mesh *mesh)
   while (m < w->mesh_count && w->meshes[m] != mesh) m++;
   if (!is_plain(mesh))
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
-                   "the mesh %s is not of the first devices in their order, which its axes do not "
-                   "say; use one of tsr_mesh_make",
+                   "the mesh %s does not have the first devices in their order; only meshes of "
+                   "tsr_mesh_make can be saved",
                    tsr_mesh_text(mesh));
   if (m == w->mesh_count && m < TSR__TEXT_MESHES) w->meshes[w->mesh_count++] = mesh;
   if (m == TSR__TEXT_MESHES)
-    tsr__error_set(w->error, TSR_EUNSUPPORTED, "more than %d meshes; use fewer", TSR__TEXT_MESHES);
+    tsr__error_set(w->error, TSR_EUNSUPPORTED, "the function has more than %d meshes; use fewer",
+                   TSR__TEXT_MESHES);
   return m;
 }
 
@@ -156,8 +157,7 @@ static void put_type(writer *w, int dtype, const tsr__result *type, const tsr_sh
   tsr_sharding again = tsr_on_with(at->mesh, spec, NULL), canon = tsr__sharding_canon(at);
   if (length < (int)sizeof spec) again = tsr__sharding_canon(&again);
   if (length >= (int)sizeof spec || !tsr__sharding_equal(&again, &canon))
-    tsr__error_set(w->error, TSR_EUNSUPPORTED, "the sharding %s has no text that says all of it",
-                   spec);
+    tsr__error_set(w->error, TSR_EUNSUPPORTED, "the sharding %s cannot be written as a text", spec);
   tsr__text_add(w->out, "@%d", mesh_number(w, at->mesh));
   put_quoted(w->out, spec);
 }
@@ -255,8 +255,8 @@ static void put_node(writer *w, const tsr__program *program, int n)
   const char *site = program->sites ? program->sites[n] : NULL, *why = tsr__unwritable(program, n);
   if (why)
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
-                   "%s at %s cannot be saved: it is of this process alone; leave it out of what is "
-                   "saved",
+                   "%s at %s cannot be saved: the operation belongs to this process alone; leave "
+                   "it out of the function",
                    why, site ? site : "an unknown line");
   if (why) return;
   check_most(w, g->in_count, TSR__TEXT_MANY, "operands");
@@ -290,8 +290,8 @@ static void put_region(writer *w, const tsr__region *region)
       /* Inner ones first: a reader knows every region before somebody calls it. */
       put_region(w, tsr__region_in(program, &program->nodes[n], i));
   if (w->region_count == TSR__TEXT_REGIONS) {
-    tsr__error_set(w->error, TSR_EUNSUPPORTED, "more than %d regions; split the function",
-                   TSR__TEXT_REGIONS);
+    tsr__error_set(w->error, TSR_EUNSUPPORTED,
+                   "the function has more than %d regions; split the function", TSR__TEXT_REGIONS);
     return;
   }
   tsr__text_add(w->out, "region %d {\n", w->region_count);
@@ -358,8 +358,8 @@ static void put_data(writer *w, const tsr__saved *saved, int i)
   /* The rows of a device are the run's then, and the text would have to say who has how many. */
   if (value->rows)
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
-                   "an array from outside whose rows lie as a filter left them cannot be saved; "
-                   "use tsr_rebalance before");
+                   "an array from outside with uneven rows after a filter cannot be saved; use "
+                   "tsr_rebalance first");
   size_t bytes = (size_t)count * tsr_dtype_size(dtype) + 1;
   void *data = fetch_data(w, saved, i, bytes);
   if (!data) return;

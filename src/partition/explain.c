@@ -113,7 +113,7 @@ static void add_along(const tsr__partitioned *parts, const tsr__note *note, tsr_
   const tsr__gnode *node = &parts->program.nodes[note->node];
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
-  tsr__text_add(out, " goes along the sharded dim %d of ", tsr__dim_of(&parts->program, node));
+  tsr__text_add(out, " runs along the sharded dim %d of ", tsr__dim_of(&parts->program, node));
   add_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, "\n");
 }
@@ -124,10 +124,10 @@ static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   bool looks = tsr__has_table(node->op);
-  tsr__text_add(out, looks ? " looks into " : " has updates ");
+  tsr__text_add(out, looks ? " looks up elements of " : " has updates ");
   add_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
-  tsr__text_add(out, looks ? ", of which each device gives what it holds\n"
-                           : ", of which each device adds up what it holds\n");
+  tsr__text_add(out, looks ? ", of which each device gives those that it holds\n"
+                           : ", of which each device adds up those that it holds\n");
 }
 
 /* Which dims a move puts together: "dim 0", "dims 0 and 2". */
@@ -154,17 +154,17 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   static const char *const causes[] = {
     [TSR__CAUSE_NONE] = "",
     [TSR__CAUSE_PLACED] = NULL, /* as the node says */
-    [TSR__CAUSE_OPERAND] = "needs its operand so",
-    [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
+    [TSR__CAUSE_OPERAND] = "needs its operand in this sharding",
+    [TSR__CAUSE_UNPLACED] = "combines unplaced data with placed data",
     [TSR__CAUSE_WHOLE] = "needs",
     [TSR__CAUSE_REDUCED] = "",
-    [TSR__CAUSE_WINDOWS] = "has windows that show elements of other devices",
-    [TSR__CAUSE_LEAVES] = "cuts its sums at borders that are the same on any mesh",
+    [TSR__CAUSE_WINDOWS] = "has windows that read elements of other devices",
+    [TSR__CAUSE_LEAVES] = "splits its sums at borders that are the same on any mesh",
     [TSR__CAUSE_PARTS] = "sums products over dims that are sharded",
     [TSR__CAUSE_ALONG] = "",
     [TSR__CAUSE_MESH] = "has operands on two meshes",
-    [TSR__CAUSE_ROWS] = "makes even borders after a filter",
-    [TSR__CAUSE_VIEW] = "shows elements of other devices",
+    [TSR__CAUSE_ROWS] = "evens out the rows that a filter left",
+    [TSR__CAUSE_VIEW] = "reads elements of other devices",
     [TSR__CAUSE_JOINED] = "",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
@@ -193,7 +193,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, "\n");
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(
-        out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
+        out,
+        "    warning: the two shardings have nothing in common, so nearly all elements move\n");
 }
 
 /* The bytes of a note and of those that travel with it. */
@@ -214,7 +215,7 @@ static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*c
   if (!counted || late) return;
   tsr__text_add(out, ", %lld counted", (long long)of_run[0]);
   if (of_run[1])
-    tsr__text_add(out, " of which %lld of sums too wide for their fixed part",
+    tsr__text_add(out, " of which %lld for sums too wide for their fixed form",
                   (long long)of_run[1]);
 }
 

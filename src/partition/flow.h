@@ -250,7 +250,7 @@ bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__
 static inline tsr_status tsr__plan_no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
-                        "no memory to plan a program; close scopes that are done");
+                        "no memory to plan a program; close scopes that are no longer needed");
 }
 
 static inline const char *tsr__site_at(const tsr__program *program, int node)

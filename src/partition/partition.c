@@ -77,12 +77,11 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
 {
   const char *name = tsr__ops[r->in->nodes[user].op].name, *site = tsr__site_at(r->in, user);
   if (from->mesh && to->mesh && !tsr__same_devices(from->mesh, to->mesh))
-    return tsr__error_set(
-        r->error, TSR_EAXIS,
-        "tsr_%s: %s is needed as %s: the meshes are over different devices; put one "
-        "of them on the other's devices%s%s",
-        name, say_place(operand, from).text, say_place(operand, to).text,
-        site ? "\n    used at " : "", site ? site : "");
+    return tsr__error_set(r->error, TSR_EAXIS,
+                          "tsr_%s: %s is needed as %s, but the meshes have different devices; "
+                          "place both arrays on the same devices%s%s",
+                          name, say_place(operand, from).text, say_place(operand, to).text,
+                          site ? "\n    used at " : "", site ? site : "");
   return TSR_OK;
 }
 
@@ -96,8 +95,7 @@ static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_shardi
   if (!r->flow->ragged[operand]) return TSR_OK;
   return tsr__error_set(
       r->error, TSR_EUNSUPPORTED,
-      "tsr_%s: %s, whose rows lie as a filter left them, is needed as %s; rebalance "
-      "it first",
+      "tsr_%s: %s has uneven rows after a filter and is needed as %s; rebalance the array first",
       tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text, say_place(node, to).text);
 }
 

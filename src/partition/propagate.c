@@ -770,11 +770,10 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
     if (operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
-  return tsr__error_set(
-      error, TSR_ESHAPE,
-      "tsr_%s: one operand's rows lie as a filter left them and the other's at even "
-      "borders; rebalance the filtered one",
-      tsr__ops[node->op].name);
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: one operand has uneven rows after a filter, and the other has "
+                        "even rows; rebalance the filtered operand",
+                        tsr__ops[node->op].name);
 }
 
 /* What is cut by hand is for nobody else to cut by: not even for users. */
@@ -787,8 +786,8 @@ static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
   int axis = 0;
   while (!(both >> axis & 1)) axis++;
   return tsr__error_set(error, TSR_EAXIS,
-                        "tsr_%s: %%%d is placed along axis \"%s\", which is cut by hand here; "
-                        "leave the axis out of its spec",
+                        "tsr_%s: %%%d is placed along axis \"%s\", which is manual here; leave the "
+                        "axis out of its spec",
                         tsr__ops[node->op].name, n, place->mesh->names[axis]);
 }
 
@@ -861,7 +860,7 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
   else if (!flow.failed) stay_unplaced(&flow);
   if (flow.failed)
     return tsr__error_set(error, TSR_ENOMEM,
-                          "no memory to plan a program; close scopes that are done");
+                          "no memory to plan a program; close scopes that are no longer needed");
   *out = flow;
   return TSR_OK;
 }

@@ -68,8 +68,9 @@ static tsr_status substitute(tsr_pipeline *p, const tsr__tray *tray, tsr__ask_ro
   if (!other.status) return *error = other, TSR_OK;
   other = *error;
   *error = (tsr__error){ 0 };
-  return tsr__error_set(error, other.status, "%.700s; nor could any other of %lld records",
-                        other.text, (long long)count);
+  return tsr__error_set(error, other.status,
+                        "%.700s; none of the %lld other records could be read either", other.text,
+                        (long long)count);
 }
 
 /* What comes in the row of a bad record; `error` says why it is bad, and is nothing afterwards. */
@@ -180,8 +181,8 @@ tsr_status tsr__bad_deliver(tsr_pipeline *p, const tsr__tray *tray, tsr__error *
   int64_t most = p->args.bad_most;
   if (most && book->bad > most)
     return tsr__error_set(error, TSR_EVALUE,
-                          "%lld bad records of %lld, expected %lld at most (.bad_most); the last "
-                          "one: %.400s",
+                          "%lld of %lld records are bad, expected %lld at most (.bad_most); the "
+                          "last bad record: %.400s",
                           (long long)book->bad, (long long)book->seen, (long long)most, last);
   double share = (double)book->bad / (double)(book->seen ? book->seen : 1);
   /* A share of few records says little: one bad one of the first ten is no tenth of all. */
@@ -190,11 +191,11 @@ tsr_status tsr__bad_deliver(tsr_pipeline *p, const tsr__tray *tray, tsr__error *
     char asked[32], found[32];
     asked[tsr__text_f64(asked, p->args.bad_share)] = 0;
     found[tsr__text_f64(found, share)] = 0;
-    return tsr__error_set(error, TSR_EVALUE,
-                          "%lld bad records of %lld, a share of %s, expected %s at most "
-                          "(.bad_share)%s%.400s",
-                          (long long)book->bad, (long long)book->seen, found, asked,
-                          *last ? "; the last one: " : "", last);
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "%lld of %lld records are bad, a share of %s, expected %s at most (.bad_share)%s%.400s",
+        (long long)book->bad, (long long)book->seen, found, asked,
+        *last ? "; the last bad record: " : "", last);
   }
   return TSR_OK;
 }
@@ -210,7 +211,7 @@ static void report(const tsr__bad_book *book, tsr__text *out)
   for (int i = 0; i < book->count; i++)
     tsr__text_add(out, "%9lld %s\n          first: %s\n", (long long)book->place[i].count,
                   book->place[i].who, book->place[i].first);
-  if (book->elsewhere) tsr__text_add(out, "%9lld elsewhere\n", (long long)book->elsewhere);
+  if (book->elsewhere) tsr__text_add(out, "%9lld in other places\n", (long long)book->elsewhere);
 }
 
 const char *tsr_pipeline_report(tsr_pipeline *p)

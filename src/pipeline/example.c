@@ -117,7 +117,7 @@ static bool take_texts(const field *f, sink *out)
 
 static tsr_status broken(tsr__error *error)
 {
-  return tsr__error_set(error, TSR_EPARSE, "the message is no tf.Example");
+  return tsr__error_set(error, TSR_EPARSE, "the message is not a tf.Example");
 }
 
 /* Of `count` values that came `room` are there. */
@@ -129,8 +129,8 @@ static tsr_status end_ragged(tsr__example *e, int c, int64_t count, int64_t room
   if (count > room && !e->cut)
     return tsr__error_set(
         error, TSR_EVALUE,
-        "feature %.80s has %lld values, at most %lld; .cut takes what comes first", column->name,
-        (long long)count, (long long)room);
+        "feature %.80s has %lld values, expected at most %lld; set .cut to keep the first values",
+        column->name, (long long)count, (long long)room);
   if (count > room) count = room;
   if (inner && count % inner)
     return tsr__error_set(error, TSR_EPARSE,
@@ -258,7 +258,8 @@ static tsr_status tell_missing(const tsr__example *e, int c, tsr__error *error)
   char hint[TSR__HINT];
   entries all = entries_of(e);
   for (entry one; next_entry(&all, &one, &ignored);) add_name(&known, one.name);
-  return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros%s",
+  return tsr__error_set(error, TSR_EPARSE,
+                        "there is no feature %.80s; set .defaults to fill zeros%s",
                         e->columns[c].name, tsr__known_hint(&known, e->columns[c].name, hint));
 }
 

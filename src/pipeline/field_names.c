@@ -102,7 +102,7 @@ tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames
     if (!take_entry(&at, renames, out))
       return tsr__error_set(error, TSR_EARG,
                             "the list '%.80s' has a name whose double quotes are not closed, or "
-                            "end before it does",
+                            "close before the name ends",
                             list);
   }
   return TSR_OK;
@@ -139,8 +139,8 @@ const char *tsr__known_hint(const tsr__known *known, const char *name, char out[
     return out;
   }
   for (int i = 0; i < known->count && used < TSR__HINT / 2; i++)
-    used +=
-        snprintf(out + used, TSR__HINT - (size_t)used, "%s%s", i ? ", " : "; there are ", names[i]);
+    used += snprintf(out + used, TSR__HINT - (size_t)used, "%s%s", i ? ", " : "; the names are ",
+                     names[i]);
   return out;
 }
 

@@ -80,7 +80,9 @@ static tsr_status judge(const party *all, const tsr__text *records, tsr__error *
     tsr__text *text = i ? &other : &first;
     other.length = 0;
     if (!take_record(&fields, &told, text)) {
-      tsr__error_set(error, TSR_EPEER, "process %d says what is none of a pipeline",
+      tsr__error_set(error, TSR_EPEER,
+                     "process %d sent a record that belongs to no pipeline; run the same version "
+                     "in all processes",
                      all->processes[i]);
     } else if (told.status) {
       tsr__error_set(error, told.status, "process %d: %.900s", all->processes[i], told.text);
@@ -89,8 +91,8 @@ static tsr_status judge(const party *all, const tsr__text *records, tsr__error *
       tsr__stage_pair pair;
       tsr__stages_differ(tsr__text_get(&first), tsr__text_get(&other), &pair);
       tsr__error_set(&apart, TSR_ESTATE,
-                     "process %d opens another pipeline than process %d does: stage %d is '%.*s' "
-                     "there and '%.*s' in process %d; all must be opened alike",
+                     "process %d opens another pipeline than process %d: its stage %d is '%.*s', "
+                     "but '%.*s' in process %d; open the same pipeline in all processes",
                      all->processes[i], all->processes[0], pair.stage, pair.length[1], pair.text[1],
                      pair.length[0], pair.text[0], all->processes[0]);
     }
@@ -135,7 +137,7 @@ tsr_status tsr__agree_open(tsr_runtime *rt, const tsr_pipeline_args *args, const
   /* Who cannot open meets the others all the same, or they would wait for it until their time is
    * over. */
   if (record.failed) /* what there is of it is no record, which the others see */
-    tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the messages between processes");
   if (all.own && all.count > 1) {
     tsr_status own = error->status;
     /* This process's own trouble comes first: that the others were lost is what came of it. */

@@ -34,11 +34,11 @@ static tsr_status check_args(tsr_pipeline_args *a, tsr__error *error)
 {
   const tsr__dealer *dealer = a->source->dealer;
   if (dealer && (a->batch_size || a->shuffle))
-    return tsr__error_set(error, TSR_EARG,
-                          "%s, where the buckets of '%.80s' have .sizes of their own; leave it out"
-                          "%s",
-                          a->shuffle ? ".shuffle" : ".batch_size", dealer->field,
-                          a->shuffle ? ": tsr_source_bucket has .shuffle" : "");
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%s is set, but the buckets of '%.80s' have .sizes of their own; leave it out%s",
+        a->shuffle ? ".shuffle" : ".batch_size", dealer->field,
+        a->shuffle ? " and set .shuffle of tsr_source_bucket" : "");
   /* What zero stands for is filled in before anything is checked or written into states, where a
    * default and the same number given must be one text. */
   if (!a->batch_size) a->batch_size = dealer ? dealer->most : 1;
@@ -48,30 +48,32 @@ static tsr_status check_args(tsr_pipeline_args *a, tsr__error *error)
   a->threads = a->threads == -1 ? 0 : a->threads;
   a->prefetch = a->prefetch ? a->prefetch : 2;
   if (a->batch_size < 1 || a->batch_size > INT64_C(1) << 40)
-    return tsr__error_set(error, TSR_EARG, "a batch of %lld records, expected 1 or more",
+    return tsr__error_set(error, TSR_EARG, ".batch_size is %lld records, expected 1 or more",
                           (long long)a->batch_size);
   if (a->epochs < -1)
-    return tsr__error_set(error, TSR_EARG, "%lld epochs, expected 1 or more, or -1: without end",
+    return tsr__error_set(error, TSR_EARG, ".epochs is %lld, expected 1 or more, or -1 for endless",
                           (long long)a->epochs);
   if (a->threads < 0 || a->threads > 256)
-    return tsr__error_set(error, TSR_EARG, "%d threads, expected 1 to 256, 0 for 2, or -1: none",
+    return tsr__error_set(error, TSR_EARG,
+                          ".threads is %d, expected 1 to 256, 0 for the default 2, or -1 for none",
                           a->threads);
   if (a->prefetch < 0 || a->prefetch > 65536)
-    return tsr__error_set(error, TSR_EARG, "%d batches ahead, expected 1 to 65536, or 0 for 2",
+    return tsr__error_set(error, TSR_EARG,
+                          ".prefetch is %d batches, expected 1 to 65536, or 0 for the default 2",
                           a->prefetch);
   if ((unsigned)a->bad > TSR_BAD_MASK)
-    return tsr__error_set(error, TSR_EARG, "bad records as %d, expected one of tsr_bad_records",
+    return tsr__error_set(error, TSR_EARG, ".bad is %d, expected a value of tsr_bad_records",
                           (int)a->bad);
   if (a->bad_most < 0)
     return tsr__error_set(error, TSR_EARG,
-                          "%lld bad records at most, expected 1 or more, or 0: any",
+                          ".bad_most is %lld, expected 1 or more, or 0 for no limit",
                           (long long)a->bad_most);
   if (!(a->bad_share >= 0 && a->bad_share <= 1))
-    return tsr__error_set(error, TSR_EARG,
-                          "a share of bad records below 0, above 1 or no number; expected 0: any, "
-                          "to 1");
+    return tsr__error_set(
+        error, TSR_EARG,
+        ".bad_share is below 0, above 1 or not a number, expected up to 1, or 0 for no limit");
   if ((unsigned)a->remainder > TSR_ALWAYS_SHORT)
-    return tsr__error_set(error, TSR_EARG, "a remainder of %d, expected one of tsr_remainder",
+    return tsr__error_set(error, TSR_EARG, ".remainder is %d, expected a value of tsr_remainder",
                           (int)a->remainder);
   return TSR_OK;
 }
@@ -94,10 +96,10 @@ static tsr_status count_batches(tsr_pipeline *p, tsr__error *error)
   if (a->epochs == -1) p->total = p->batches ? INT64_MAX : 0;
   /* Batches are numbered over all epochs. */
   else if (p->batches && a->epochs > INT64_MAX / p->batches)
-    return tsr__error_set(error, TSR_EARG,
-                          "%lld epochs of %lld batches, more than 2^63; -1 is "
-                          "without end",
-                          (long long)a->epochs, (long long)p->batches);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%lld epochs of %lld batches are more than 2^63 batches; set .epochs to -1 for endless",
+        (long long)a->epochs, (long long)p->batches);
   else p->total = p->batches * a->epochs;
   return TSR_OK;
 }
@@ -108,13 +110,14 @@ static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
 {
   if (p->args.bad == TSR_BAD_FAIL) return TSR_OK;
   if (p->args.bad == TSR_BAD_SKIP && p->apart)
-    return tsr__error_set(error, TSR_EARG,
-                          "bad records cannot be skipped where devices are other processes'; "
-                          "TSR_BAD_SUBSTITUTE and TSR_BAD_MASK keep batches alike");
+    return tsr__error_set(
+        error, TSR_EARG,
+        "bad records cannot be skipped where some devices belong to other processes; use "
+        "TSR_BAD_SUBSTITUTE or TSR_BAD_MASK, which keep batch sizes equal");
   if (p->args.bad == TSR_BAD_SUBSTITUTE && p->stream)
     return tsr__error_set(error, TSR_EARG,
-                          "no other record of a stream can be read in the place of a bad one; "
-                          "TSR_BAD_MASK and TSR_BAD_SKIP can");
+                          "a bad record of a stream cannot be replaced by another record; use "
+                          "TSR_BAD_MASK or TSR_BAD_SKIP");
   /* Without a policy there is no book, which is how the others ask for one. */
   p->book = tsr__arena_new(&p->node.scope->arena, sizeof *p->book);
   if (!p->book) return tsr__error_set(error, TSR_ENOMEM, "no memory for counting bad records");
@@ -149,8 +152,8 @@ static tsr_status of_map(const tsr_function *map, tsr__error *error)
   if (!map || !map->inert) return TSR_OK;
   const tsr_scope *failed = tsr__scope_failed(map->node.scope);
   return tsr__error_set(error, failed ? failed->status : TSR_ESTATE,
-                        "the map comes of a failed call: %.900s",
-                        failed ? failed->message : "its error was cleared; make it again");
+                        "the map is the result of a failed call: %.900s",
+                        failed ? failed->message : "the error was cleared; make the map again");
 }
 
 /* A pipeline that is not begun yet; NULL with the error set. */
@@ -356,8 +359,8 @@ static void tell_inside(tsr_pipeline *p, const char *site)
 {
   tsr__error error = { 0 };
   tsr__error_set(&error, TSR_ESTATE,
-                 "a function of the pipeline's records asked the pipeline itself, or two threads "
-                 "asked at once; open another pipeline for what the function reads");
+                 "a callback of the pipeline called tsr_pipeline_next of the same pipeline, or two "
+                 "threads called it at once; open another pipeline for the callback");
   if (!p->status) end_with(p, &error, site);
 }
 
@@ -388,7 +391,8 @@ tsr_status tsr_pipeline_close(tsr_pipeline *p)
   if (!p) return TSR_OK;
   /* One that failed while its ring was opened is inert, and has threads to join. */
   if (p->inert && !p->node.scope)
-    return tsr__fail(NULL, NULL, p->status, "tsr_pipeline_close: the pipeline could not be made");
+    return tsr__fail(NULL, NULL, p->status,
+                     "tsr_pipeline_close: the pipeline is inert: its own call failed");
   if (p->inert && !p->locks)
     return tsr__fail_inert(tsr__scope_here(p->node.scope), p->node.scope, NULL,
                            "tsr_pipeline_close", "pipeline");

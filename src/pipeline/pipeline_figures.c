@@ -99,16 +99,17 @@ static const char *judge(const tsr_pipeline *p, const summary *sum)
   double capacity = sum->since * (p->args.threads ? p->args.threads : 1);
   /* In this order: a verdict stands only where those before it do not, from "nothing to do" on. */
   if (sum->since <= 0 || sum->waited * 100 <= sum->since * WAITS)
-    return "what uses batches: they are there before they are asked for";
+    return "the consumer: batches are ready before the consumer asks for them";
   if (!p->args.threads)
-    return "the pipeline: it has no threads, so that who asks for a batch fills it; give .threads";
+    return "the pipeline: it has no threads, so the consumer fills each batch; give .threads";
   if (sum->cpu * 100 < sum->by_threads * BLOCKED)
     return "the pipeline: its threads wait more than they work, for input or for processors; more "
-           ".threads wait side by side";
+           ".threads wait in parallel";
   if (sum->by_threads * 100 > capacity * FULL)
-    return "the pipeline: its threads have no rest; more .threads, or less work in the stage that "
-           "takes longest";
-  return "the pipeline: it is asked for batches in bursts; more .prefetch keeps them ready";
+    return "the pipeline: its threads are always busy; give more .threads, or less work to the "
+           "slowest stage";
+  return "the pipeline: the consumer asks for batches in bursts; a larger .prefetch keeps more "
+         "batches ready";
 }
 
 /* As fast as the batches that were asked for so far, the use of each included. */
@@ -208,7 +209,7 @@ static void add_buckets(const tsr__dealer *dealer, tsr__text *out)
   }
   tsr__text_add(out, "; ");
   add_number(out, used_of(dealer) * 100, 1);
-  tsr__text_add(out, " %% of %s is no filling\n", dealer->field);
+  tsr__text_add(out, " %% of %s is data, the rest padding\n", dealer->field);
 }
 
 static void add_text(tsr_pipeline *p, tsr__text *out)
@@ -223,10 +224,11 @@ static void add_text(tsr_pipeline *p, tsr__text *out)
                 (long long)p->batches);
   if (dealer) add_buckets(dealer, out);
   tsr__text_add(out, "records   %lld, %lld bytes", (long long)p->records, (long long)p->bytes);
-  if (p->book) tsr__text_add(out, "; %lld bad ones", (long long)p->book->bad);
+  if (p->book) tsr__text_add(out, "; %lld bad records", (long long)p->book->bad);
   tsr__text_add(out, "\n");
   add_line(out, "open", sum.open, "");
-  if (sum.left >= 0) add_line(out, "left", sum.left, " for the batches to come, as fast as so far");
+  if (sum.left >= 0)
+    add_line(out, "left", sum.left, " for the remaining batches, at the same speed");
   add_waits(&sum, out);
   tsr__text_add(out, "queue     ");
   add_number(out, sum.queue, 1);

@@ -44,7 +44,7 @@ tsr_status tsr__walk_mark(tsr__file_walk *w, int64_t mark, tsr__error *error)
   tsr__record_files *f = w->files;
   if (!tsr__grow(&f->rt->heap, (void **)&f->marks, &f->mark_room, f->mark_count + 1,
                  sizeof *f->marks))
-    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the places of %lld records",
+    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the positions of %lld records",
                           w->file->path, (long long)w->records);
   f->marks[f->mark_count++] = mark;
   return TSR_OK;
@@ -187,7 +187,7 @@ static tsr_status tell_packed(tsr__record_files *f, const tsr__record_files_ask 
   if (sum.files && !error->status)
     tsr__log(f->rt, TSR_LOG_INFO, "pipeline",
              "%s: %lld packed files of %lld bytes are unpacked into memory, about %lld bytes, and "
-             "stay there; .unpack_limit is what one may unpack to",
+             "stay there; .unpack_limit bounds the unpacked bytes of a file",
              ask->path, (long long)sum.files, (long long)sum.stored, (long long)sum.bytes);
   return error->status;
 }
@@ -202,7 +202,7 @@ static tsr_status walk_file(tsr__file_walk *w, const tsr__record_files_ask *ask,
   if (ask->index && tsr__record_index_load(w, ask->format)) return TSR_OK;
   if (ask->format->walk(w, error)) return error->status;
   if (w->files->texts.failed)
-    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its names", w->file->path);
+    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the names of files", w->file->path);
   if (ask->index) tsr__record_index_save(w, ask->format);
   return TSR_OK;
 }
@@ -275,7 +275,7 @@ tsr_status tsr__record_files_tell(const tsr__record_files *f, tsr_source *source
   int64_t *first =
       tsr__arena_new(&source->node.scope->arena, ((size_t)f->count + 1) * sizeof *first);
   if (!first)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %d files", f->count);
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of %d files", f->count);
   for (int i = 0; i <= f->count; i++) first[i] = f->file[i].first;
   source->files = first;
   source->file_count = f->count;
@@ -398,7 +398,7 @@ tsr_status tsr__record_failed(const tsr__record_files *f, int64_t record, const 
 void tsr__record_files_where(const tsr__record_files *f, int64_t record, int64_t byte,
                              tsr__text *out)
 {
-  tsr__text_add(out, "; it is in %s, record %lld at byte %lld",
+  tsr__text_add(out, "; the record is in %s, record %lld at byte %lld",
                 f->file[tsr__record_files_find(f, record)].path, (long long)record,
                 (long long)byte);
 }

@@ -21,7 +21,7 @@ tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char 
   /* Never NULL: calls go on with what is inert, and the scope has the first error. */
   if (!scope)
     tsr__fail(NULL, site, TSR_EARG, "%s: %s", call,
-              error && error->status ? error->text : "the source or the scope is NULL; give one");
+              error && error->status ? error->text : "the source or the scope is NULL; give both");
   if (!scope || scope->inert) return (tsr_source *)&no_source;
   if (error && error->status) tsr__fail(scope, site, error->status, "%s: %s", call, error->text);
   tsr_source *source = tsr__node_new(scope, sizeof *source, site, NULL);
@@ -62,8 +62,8 @@ tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
   tsr__error error = { 0 };
   if (!scope || scope->inert || !over_stream(make)) return tsr__records_in_order(scope, make);
   tsr__error_set(&error, TSR_EARG,
-                 "a stream comes in order, and nobody knows how many records it has before it "
-                 "ends; tsr_source_map and tsr_source_select take one");
+                 "a stream has an order and an unknown number of records, so this stage cannot "
+                 "read it; only tsr_source_map and tsr_source_select take a stream");
   return tsr__records_refused(scope, make->site, make->call, &error);
 }
 
@@ -74,8 +74,8 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
   int depth = depth_over(make);
   if (depth > TSR__DEEPEST) {
     tsr__error_set(&error, TSR_EARG,
-                   "more than %d sources stand one over the other; tsr_source_concat and its like "
-                   "take many in one call, and one function can do what several do",
+                   "more than %d stages are stacked; join many sources in one call of "
+                   "tsr_source_concat, and several functions in one function",
                    TSR__DEEPEST);
     return tsr__records_refused(scope, make->site, make->call, &error);
   }
@@ -146,9 +146,9 @@ void tsr__records_follow(tsr_source *made, const tsr_source *source)
 tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
 {
   if (!column->name || !*column->name)
-    return tsr__error_set(error, TSR_EARG, "a field without a name; give one");
+    return tsr__error_set(error, TSR_EARG, "a field has no name; give each field a name");
   if (!tsr_dtype_size(column->dtype))
-    return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %d is no dtype", column->name,
+    return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %d is not a dtype", column->name,
                           (int)column->dtype);
   /* A batch has a dim more than a record. */
   int64_t count = column->shape.rank < 0 || column->shape.rank >= TSR_MAX_RANK
@@ -158,7 +158,7 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
   if (count < 0 || count > (INT64_C(1) << 40))
     return tsr__error_set(error, TSR_ESHAPE,
                           "field %.80s: a record of rank %d is too large or has a dim below 0; a "
-                          "batch has one dim more, and %d at most",
+                          "batch adds one dim, and an array has at most %d",
                           column->name, column->shape.rank, TSR_MAX_RANK);
   column->bytes = tsr_dtype_size(column->dtype) * (size_t)count;
   return TSR_OK;
@@ -168,13 +168,15 @@ tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error
 {
   tsr_shape *shape = &column->shape;
   if (!shape->rank)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "'%.80s' is one element without dims; its first dim counts the records",
-                          column->name);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "'%.80s' is one element without dims, expected a first dim that counts the records",
+        column->name);
   if (*records >= 0 && *records != shape->dims[0])
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "'%.80s' has %lld records and others have %lld; all fields need the same",
-                          column->name, (long long)shape->dims[0], (long long)*records);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "'%.80s' has %lld records, but other fields have %lld, expected equally many", column->name,
+        (long long)shape->dims[0], (long long)*records);
   *records = shape->dims[0];
   memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
   shape->dims[shape->rank] = 0;
@@ -199,9 +201,12 @@ int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__e
                                     .shape = fields[count].shape };
     if (!tsr__column_check(&columns[count], error) &&
         tsr__column_find(columns, count, columns[count].name) >= 0)
-      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", columns[count].name);
+      tsr__error_set(error, TSR_EARG,
+                     "the name '%.80s' is given twice; give each field a name of its own",
+                     columns[count].name);
   }
-  if (!count) tsr__error_set(error, TSR_EARG, "no .fields; say what a record has");
+  if (!count)
+    tsr__error_set(error, TSR_EARG, "there are no .fields; describe the fields of a record");
   return error->status ? 0 : count;
 }
 
@@ -222,8 +227,10 @@ void tsr__column_text(const tsr__column *column, tsr__text *out)
 tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__error *error)
 {
   if (a->column_count != b->column_count)
-    return tsr__error_set(error, TSR_EARG, "%d fields beside %d; sources must have the same",
-                          b->column_count, a->column_count);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "one source has %d fields and another %d, expected the same fields in all sources",
+        b->column_count, a->column_count);
   for (int i = 0; i < a->column_count; i++) {
     const tsr__column *x = &a->columns[i], *y = &b->columns[i];
     bool named = !strcmp(x->name, y->name), same = tsr__shape_same(&x->shape, &y->shape);
@@ -248,10 +255,10 @@ tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__erro
 
 tsr_status tsr__ragged_check(const char *path, int64_t longest, tsr__error *error)
 {
-  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give the path of a file");
   if (longest >= 0) return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
-                        ".longest is %lld, expected 1 or more, or 0 for the longest",
+                        ".longest is %lld, expected 1 or more, or 0 for the longest record",
                         (long long)longest);
 }
 
@@ -261,8 +268,9 @@ tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t l
   tsr_shape *shape = &column[0].shape;
   size_t length = strlen(column[0].name);
   if (shape->rank < 0 || shape->rank >= TSR_MAX_RANK)
-    return tsr__error_set(error, TSR_ESHAPE, "field %.80s: elements of rank %d", column[0].name,
-                          shape->rank);
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "field %.80s: its elements have rank %d, too many dims for a batch",
+                          column[0].name, shape->rank);
   char *name = tsr__arena_new(arena, length + sizeof "_length");
   if (!name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
   memcpy(name, column[0].name, length);
@@ -293,23 +301,24 @@ static tsr_status add_asked(tsr__asked *made, tsr__arena *arena, const tsr__colu
   int first = made->count, last = first + ragged;
   tsr__column *column = &made->columns[first];
   if (last >= TSR__MAX_COLUMNS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+    return tsr__error_set(error, TSR_EARG, "more than %d fields, counting the fields of lengths",
                           TSR__MAX_COLUMNS);
   *column = *asked;
   made->ragged[first] = ragged;
   if (ragged) {
     tsr_shape *shape = &column->shape;
     if (!shape->rank)
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "field %.80s is ragged and has no dims; the first says how many values "
-                            "at most",
-                            asked->name);
+      return tsr__error_set(
+          error, TSR_ESHAPE,
+          "field %.80s is ragged, but has no dims; its first dim is the largest number of values",
+          asked->name);
     memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
     if (tsr__ragged_columns(arena, column, asked->shape.dims[0], error)) return error->status;
   }
   for (int c = first; c <= last; c++)
     if (tsr__column_find(made->columns, c, made->columns[c].name) >= 0)
-      return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'",
+      return tsr__error_set(error, TSR_EARG,
+                            "two fields would be called '%.80s'; give each a name of its own",
                             made->columns[c].name);
   made->count = last + 1;
   return TSR_OK;
@@ -324,7 +333,7 @@ tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_
   if (ragged && !error->status) tsr__name_list_read(arena, ragged, false, &names, error);
   for (int i = 0; i < names.count && !error->status; i++)
     if (tsr__column_find(columns, count, names.name[i]) < 0)
-      tsr__error_set(error, TSR_EARG, ".ragged names '%.80s', which is none of .fields",
+      tsr__error_set(error, TSR_EARG, ".ragged names '%.80s', but .fields has no such field",
                      names.name[i]);
   for (int c = 0; c < count && !error->status; c++)
     add_asked(made, arena, &columns[c], tsr__name_list_find(&names, columns[c].name) >= 0, error);

@@ -378,7 +378,7 @@ static void tell_stall(tsr_pipeline *p)
              STALL_S, (long long)p->delivered, name, (long long)record);
   else
     tsr__log(p->node.scope->rt, TSR_LOG_WARN, "pipeline",
-             "tsr_pipeline_next has waited %d s for batch %lld; its source reads", STALL_S,
+             "tsr_pipeline_next has waited %d s for batch %lld, while its source reads", STALL_S,
              (long long)p->delivered);
 }
 
@@ -464,7 +464,7 @@ static void join_filler(tsr_pipeline *p, tsr__filler *filler)
   if (!pthread_timedjoin_np(filler->thread, NULL, &until)) return;
   const char *name = atomic_load_explicit(&filler->where.name, memory_order_acquire);
   tsr__log(p->node.scope->rt, TSR_LOG_WARN, "pipeline",
-           "tsr_pipeline_close waits for %s at record %lld; long functions ask "
+           "tsr_pipeline_close waits for %s at record %lld; a long function should ask "
            "tsr_pipeline_stopping",
            name ? name : "a source", (long long)atomic_load(&filler->where.record));
   pthread_join(filler->thread, NULL);

@@ -25,11 +25,11 @@ static tsr_status walk_binary(tsr__file_walk *w, tsr__error *error)
    * cut off. */
   if (inside < 0 || (inside % l->row && !l->partial))
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: %lld bytes are %lld of header and footer and no whole number of "
+                          "%s: %lld bytes less %lld of header and footer are no whole number of "
                           "records of %lld bytes%s",
                           w->file->path, (long long)w->file->size, (long long)around,
                           (long long)l->row,
-                          inside < 0 ? "" : "; .partial leaves out what is cut off");
+                          inside < 0 ? "" : "; set .partial to leave out a record that is cut off");
   w->records = inside / l->row;
   return TSR_OK;
 }
@@ -147,7 +147,7 @@ static tsr_source *binary_of(tsr_scope *scope, const char *path, const tsr_binar
     used += (int64_t)make->columns[c].bytes;
   }
   b->row += used;
-  if (!error.status && b->row < 1) tsr__error_set(&error, TSR_ESHAPE, "records of no bytes");
+  if (!error.status && b->row < 1) tsr__error_set(&error, TSR_ESHAPE, "a record has no bytes");
   if (!error.status && !open_files(b, path, args, &error)) return &b->source;
   return tsr__records_refused(scope, make->site, make->call, &error);
 }
@@ -165,13 +165,13 @@ tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path, const tsr
   const int64_t most = INT64_C(1) << 40;
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
-    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
     else if (args.header < 0 || args.footer < 0 || args.skipped < 0 || args.header > most ||
              args.footer > most || args.skipped > most)
-      tsr__error_set(&error, TSR_EARG,
-                     "%lld, %lld and %lld bytes of header, footer and skipped, "
-                     "expected 0 or more",
-                     (long long)args.header, (long long)args.footer, (long long)args.skipped);
+      tsr__error_set(
+          &error, TSR_EARG,
+          ".header, .footer and .skipped are %lld, %lld and %lld bytes, expected 0 or more",
+          (long long)args.header, (long long)args.footer, (long long)args.skipped);
     else count = tsr__columns_of(args.fields, columns, &error);
   }
   if (error.status) return tsr__records_refused(scope, site, call, &error);

@@ -43,16 +43,18 @@ static int place_array(dense_walk *d, tsr__file_walk *w, tsr__column *column, bo
   w->records = records;
   int c = tsr__column_find(d->column, d->count, column->name);
   if (!d->done && c >= 0)
-    tsr__error_set(error, TSR_EPARSE, "two arrays would be called '%.80s'", column->name);
+    tsr__error_set(error, TSR_EPARSE,
+                   "two arrays would be called '%.80s'; give each a name of its own", column->name);
   else if (!d->done && d->count == TSR__MAX_COLUMNS)
-    tsr__error_set(error, TSR_EARG, "more than %d arrays; fields of a record are at most as many",
+    tsr__error_set(error, TSR_EARG,
+                   "more than %d arrays, the most fields a record can have; name fewer",
                    TSR__MAX_COLUMNS);
   else if (!d->done && !tsr__column_check(column, error)) d->column[c = d->count++] = *column;
   else if (!error->status && c >= 0) {
     const tsr__column *is = &d->column[c];
     if (is->dtype != column->dtype || !tsr__shape_same(&is->shape, &column->shape))
-      tsr__error_set(error, TSR_ESHAPE, "a record of '%.80s' is another than in the first file",
-                     column->name);
+      tsr__error_set(error, TSR_ESHAPE,
+                     "a record of '%.80s' has another type than in the first file", column->name);
   }
   return error->status ? -1 : c;
 }
@@ -91,9 +93,7 @@ typedef struct tensor {
 static tsr_status broken(const char *why, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EPARSE,
-                        "its header %s; this is no safetensors file, or it is "
-                        "damaged",
-                        why);
+                        "its header %s; the file is not a safetensors file, or is damaged", why);
 }
 
 /* Whole numbers of 0 or more in a list; how many, or -1. */
@@ -153,19 +153,22 @@ static tsr_status take_tensor(const tsr__json_token *value, tensor *t, tsr__erro
     int64_t offsets[2];
     if (key_is(&key, "dtype")) {
       if (!dtype_of(&item, &t->column.dtype))
-        return tsr__error_set(error, TSR_EDTYPE, "'%.80s' is of %.*s, which is not read",
+        return tsr__error_set(error, TSR_EDTYPE, "'%.80s' has dtype %.*s, which is not supported",
                               t->column.name, (int)(item.length < 16 ? item.length : 16), item.at);
     } else if (key_is(&key, "shape")) {
       t->column.shape.rank = take_list(&item, t->column.shape.dims, TSR_MAX_RANK);
-      if (t->column.shape.rank < 0) return broken("has a shape that is none", error);
+      if (t->column.shape.rank < 0) return broken("has a shape that is not a list of sizes", error);
     } else if (key_is(&key, "data_offsets")) {
-      if (take_list(&item, offsets, 2) != 2) return broken("has places that are none", error);
+      if (take_list(&item, offsets, 2) != 2)
+        return broken("has data_offsets that are not two numbers", error);
       t->begin = offsets[0];
       t->end = offsets[1];
     } else continue;
     t->parts++;
   }
-  return more < 0 || t->parts != 3 ? broken("describes an array that is none", error) : TSR_OK;
+  return more < 0 || t->parts != 3
+             ? broken("describes an array without dtype, shape or data_offsets", error)
+             : TSR_OK;
 }
 
 /* Whether an array's bytes are what its shape says, and lie in the file. */
@@ -203,13 +206,14 @@ static tsr_status take_header(tsr__file_walk *w, const char *text, int64_t lengt
     if (take_tensor(&value, &t, error)) break;
     if (!has_room(&t, w->file->size - 8 - length))
       return tsr__error_set(error, TSR_EPARSE,
-                            "'%.80s' has other bytes than its shape says, or lies behind the end",
+                            "'%.80s' has another number of bytes than its shape needs, or lies "
+                            "after the end of the file",
                             t.column.name);
     int c = place_array(d, w, &t.column, first, error);
     first = false;
     if (c >= 0) places[c] = 8 + length + t.begin;
   }
-  return more < 0 ? broken("is no JSON", error) : error->status;
+  return more < 0 ? broken("is not JSON", error) : error->status;
 }
 
 static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
@@ -223,9 +227,9 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
   for (int i = 0; head && i < 8; i++) length |= (uint64_t)head[i] << 8 * i;
   /* Before memory is taken for it. */
   if (!head || length > (uint64_t)w->file->size - 8 || length > HEADER_MOST)
-    return broken("has no length that it could have", error);
+    return broken("has an impossible length", error);
   char *text = tsr__new_raw(heap, (size_t)length + 1);
-  if (!text) return tsr__error_set(error, TSR_ENOMEM, "no memory for its header");
+  if (!text) return tsr__error_set(error, TSR_ENOMEM, "no memory for the header");
   for (int c = 0; c < TSR__MAX_COLUMNS; c++) places[c] = -1;
   /* Headers may be longer than a window, so it is not looked at through one. */
   int64_t got = tsr__sys_read_all(w->fd, text, (size_t)length, 8);
@@ -238,7 +242,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
     else tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'", d->column[c].name);
   }
   if (!d->done && !error->status) tsr__chosen_check(&d->names, error);
-  if (!d->count && !error->status) tsr__error_set(error, TSR_EPARSE, "it has no arrays");
+  if (!d->count && !error->status) tsr__error_set(error, TSR_EPARSE, "the file has no arrays");
   d->done = true;
   return error->status;
 }
@@ -318,7 +322,7 @@ static tsr_source *dense_of(tsr__record_files_ask *ask, const tsr__records_ops *
   tsr__record_files files = { 0 };
   dense_walk walk = { .arena = &ask->scope->arena };
   ask->user = &walk;
-  if (!ask->path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+  if (!ask->path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
   else if (!tsr__chosen_open(&walk.names, walk.arena, names, &error))
     tsr__record_files_open(&files, ask, &error);
   int64_t count = error.status ? 0 : tsr__record_files_total(&files);

@@ -139,8 +139,8 @@ static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error
     } else f->class[f->class_count++] = own;
   } else if (S_ISDIR(stat_of.st_mode)) {
     if (depth > DEPTH)
-      tsr__error_set(error, TSR_EIO, "%s: more than %d folders deep; does a link go round?", name,
-                     DEPTH);
+      tsr__error_set(error, TSR_EIO, "%s: more than %d folders deep; does a link form a loop?",
+                     name, DEPTH);
     else list_folder(l, path, depth, error);
   } else if (depth && S_ISREG(stat_of.st_mode)) {
     if (is_wanted(path, l->endings)) keep_file(l, path, (int64_t)stat_of.st_size, error);
@@ -191,7 +191,8 @@ static tsr_status list_classes(listing *l, tsr__error *error)
   folder_source *f = l->f;
   if (list_folder(l, "", -1, error)) return error->status;
   if (!f->class_count)
-    return tsr__error_set(error, TSR_EARG, "%s: no folders below it; each class has one",
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the folder has no folders, expected one for each class",
                           tsr__text_get(&f->root));
   /* Sorted before files are listed: the label of a file is its class's place in this order. */
   qsort(f->class, f->class_count, sizeof *f->class, by_text);
@@ -202,7 +203,8 @@ static tsr_status list_classes(listing *l, tsr__error *error)
   if (f->file_count) qsort(f->file, f->file_count, sizeof *f->file, by_path);
   char hint[TSR__HINT];
   if (!f->file_count && l->others.count && !error->status)
-    tsr__error_set(error, TSR_EARG, "%s: no file ends with one of '%.80s'%s; .endings says others",
+    tsr__error_set(error, TSR_EARG,
+                   "%s: no file ends with one of '%.80s'%s; name other endings in .endings",
                    tsr__text_get(&f->root), l->endings,
                    tsr__known_hint(&l->others, l->endings, hint));
   return error->status;
@@ -221,7 +223,8 @@ static tsr_status read_whole(const char *path, const folder_source *f, char *to,
   /* Of the open file, not the size that was listed: it may have been replaced since. */
   if (fstat(fd, &stat_of)) tsr__file_error(path, "look at", errno, error);
   else if (stat_of.st_size > most && !f->cut)
-    tsr__error_set(error, TSR_EVALUE, "%s: %lld bytes, at most %lld; .cut takes what comes first",
+    tsr__error_set(error, TSR_EVALUE,
+                   "%s: has %lld bytes, expected at most %lld; set .cut to keep the first bytes",
                    path, (long long)stat_of.st_size, (long long)most);
   else {
     *bytes = stat_of.st_size < most ? (int64_t)stat_of.st_size : most;
@@ -298,7 +301,7 @@ static void release_folder(tsr_source *source)
 static void where_folder(const tsr_source *source, int64_t record, tsr__text *out)
 {
   const folder_source *f = (const folder_source *)source;
-  tsr__text_add(out, "; it is %s%s", tsr__text_get(&f->root), f->file[record].path);
+  tsr__text_add(out, "; the file is %s%s", tsr__text_get(&f->root), f->file[record].path);
 }
 
 static const tsr__records_ops folder_ops = { "folder",       read_folder, NULL,        about_folder,

@@ -74,7 +74,7 @@ static tsr_status add_codes(taking *t, const char *name, cell_text *all, int64_t
   int64_t code = -1;
   tsr__column column = { .name = name, .dtype = TSR_I64, .bytes = sizeof code };
   if (f->count == TSR__MAX_COLUMNS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+    return tsr__error_set(error, TSR_EARG, "more than %d fields, counting the fields of lengths",
                           TSR__MAX_COLUMNS);
   char *block = next_block(t, name, size, error);
   if (!block) return error->status;
@@ -121,8 +121,8 @@ static tsr_status add_texts(taking *t, int column, const char *name, tsr__error 
   bool coded = tsr__name_list_find(&t->codes, tsr_frame_column_name(t->df, column)) >= 0;
   cell_text *all = texts_of(t, column, &count, error);
   if (!error->status && t->found.records >= 0 && t->found.records != count)
-    tsr__error_set(error, TSR_EVALUE, "%lld texts beside %lld records", (long long)count,
-                   (long long)t->found.records);
+    tsr__error_set(error, TSR_EVALUE, "%lld texts for %lld records, expected equally many",
+                   (long long)count, (long long)t->found.records);
   if (!error->status) t->found.records = count;
   if (!error->status && coded) add_codes(t, name, all, count, error);
   else if (!error->status) add_bytes(t, name, all, count, error);
@@ -155,7 +155,8 @@ static tsr_status check_codes(const taking *t, tsr__error *error)
     int c = 0, count = tsr_frame_column_count(t->df);
     while (c < count && strcmp(tsr_frame_column_name(t->df, c), t->codes.name[i]) != 0) c++;
     if (c < count && is_text(t, c)) continue;
-    return tsr__error_set(error, TSR_EARG, ".codes names '%.80s', which is no column of text%s",
+    return tsr__error_set(error, TSR_EARG,
+                          ".codes names '%.80s', but there is no such column of text%s",
                           t->codes.name[i], tsr__known_hint(&known, t->codes.name[i], hint));
   }
   return TSR_OK;
@@ -192,9 +193,10 @@ static tsr_status take_all(taking *t, const tsr_source_frame_args *args, tsr__er
   tsr__arena *arena = &t->scope->arena;
   int count = tsr_frame_column_count(t->df);
   if (count > TSR__MAX_COLUMNS || !count)
-    return tsr__error_set(error, TSR_EARG,
-                          "%d columns, expected 1 to %d; tsr_frame_select takes some", count,
-                          TSR__MAX_COLUMNS);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "the frame has %d columns, expected 1 to %d; choose some with tsr_frame_select", count,
+        TSR__MAX_COLUMNS);
   if (args->codes && tsr__name_list_read(arena, args->codes, false, &t->codes, error))
     return error->status;
   if (check_codes(t, error) || compute(t, error)) return error->status;

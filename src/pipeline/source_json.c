@@ -181,7 +181,7 @@ static int64_t check_count(const filling *f, int dim, int64_t count, tsr__error 
   if (any && f->j->cut) return most;
   tsr__error_set(error, TSR_EVALUE, "field %.80s has %lld values%s, expected %lld%s",
                  f->column->name, (long long)count, dim ? " in a list" : "", (long long)most,
-                 any ? " at most; .cut takes what comes first" : "");
+                 any ? " at most; set .cut to keep the first values" : "");
   return -1;
 }
 
@@ -275,7 +275,7 @@ static tsr_status take_member(members *m, int c, int depth, const tsr__json_toke
                               tsr__error *error)
 {
   if (m->depth[c] == depth)
-    return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
+    return tsr__error_set(error, TSR_EPARSE, "the name %.80s is given twice in the object",
                           m->j->source.columns[c].name);
   if (m->depth[c] && m->depth[c] < depth) return TSR_OK;
   m->depth[c] = depth;
@@ -359,8 +359,8 @@ static tsr_status tell_missing(const tsr__record_row *r, int c, tsr__error *erro
   const char *name = r->source->columns[c].name;
   read_line(&m, r->at, r->bytes, &ignored);
   return tsr__error_set(error, TSR_EVALUE,
-                        "there is no field %.80s, or it is null; .defaults takes zeros%s", name,
-                        m.depth[c] ? "" : tsr__known_hint(&known, name, hint));
+                        "there is no field %.80s, or it is null; set .defaults to fill zeros%s",
+                        name, m.depth[c] ? "" : tsr__known_hint(&known, name, hint));
 }
 
 /* Fields that the line has not, or has null for. */
@@ -442,7 +442,7 @@ static const tsr__records_ops json_ops = { "json",       read_json, NULL,      a
 static tsr_status check_args(const char *path, const tsr_json_args *args, tsr__arena *arena,
                              tsr__asked *made, tsr__error *error)
 {
-  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give the path of a file");
   return tsr__asked_all(made, arena, args->fields, args->ragged, error);
 }
 

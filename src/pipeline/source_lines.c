@@ -112,7 +112,8 @@ static tsr_status take_line(const tsr__record_row *row, tsr__error *error)
   if (l->utf8 && check_utf8(row->at, length, error)) return error->status;
   if (length > most && !l->cut)
     return tsr__error_set(error, TSR_EVALUE,
-                          "a line of %lld bytes, .longest is %lld; .cut takes what comes first",
+                          "the line has %lld bytes, expected at most %lld (.longest); set .cut to "
+                          "keep the first bytes",
                           (long long)length, (long long)most);
   if (length > most) length = most;
   if (row->ask->cells[0].data) memcpy(tsr__cell_of(row->ask, 0, row->i), row->at, (size_t)length);

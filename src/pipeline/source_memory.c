@@ -129,8 +129,7 @@ static tsr_status check_found(const tsr__found *f, tsr__column *column, tsr__err
   if (tsr__column_check(column, error)) return error->status;
   if (tsr__column_find(f->column, f->count, column->name) >= 0)
     return tsr__error_set(error, TSR_EARG,
-                          "the name '%.80s' stands twice; fields need names that "
-                          "differ",
+                          "the name '%.80s' is given twice; give each field a name of its own",
                           column->name);
   return TSR_OK;
 }
@@ -169,7 +168,8 @@ static tsr_source *memory_of(tsr__found *f, const tsr__records_ops *ops, const c
 static tsr_status check_lists(int64_t count, const void *fields, int columns, tsr__error *error)
 {
   if (count < 0)
-    return tsr__error_set(error, TSR_EARG, "%lld records, expected 0 or more", (long long)count);
+    return tsr__error_set(error, TSR_EARG, ".count is %lld records, expected 0 or more",
+                          (long long)count);
   if (columns < 1 || columns > TSR__MAX_COLUMNS || !fields)
     return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns,
                           TSR__MAX_COLUMNS);
@@ -206,8 +206,8 @@ static int64_t longest_of(const tsr_ragged_field *field, int64_t count, tsr__err
     int64_t from = field->offsets[i], to = field->offsets[i + 1];
     if (from < 0 || to < from) {
       tsr__error_set(error, TSR_EARG,
-                     "field %.80s: record %lld lies from %lld to %lld; offsets begin at 0 or more "
-                     "and never fall",
+                     "field %.80s: record %lld lies from %lld to %lld, expected offsets that begin "
+                     "at 0 or more and never fall",
                      field->name, (long long)i, (long long)from, (long long)to);
       return -1;
     }
@@ -223,7 +223,7 @@ tsr_status tsr__found_ragged(tsr__found *f, const tsr_ragged_field *field, tsr__
   };
   if (tsr__column_check(&columns[0], error)) return error->status;
   if (f->count + 2 > TSR__MAX_COLUMNS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+    return tsr__error_set(error, TSR_EARG, "more than %d fields, counting the fields of lengths",
                           TSR__MAX_COLUMNS);
   if (f->records && (!field->offsets || (!field->data && field->offsets[f->records])))
     return tsr__error_set(error, TSR_EARG, "field %.80s: %s is NULL, expected %lld records",
@@ -281,9 +281,10 @@ static tsr_status read_member(tsr__found *f, tsr__zip *zip, int member, tsr__cho
   if (!column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
   if (!*column.name && names->list.count) return TSR_OK;
   if (f->count == TSR__MAX_COLUMNS)
-    return tsr__error_set(error, TSR_EARG,
-                          "more than %d arrays, which a record has at most; .names takes some",
-                          TSR__MAX_COLUMNS);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "more than %d arrays, the most fields a record can have; choose some with .names",
+        TSR__MAX_COLUMNS);
   if (tsr__zip_read(zip, member, &block, error)) return error->status;
   int64_t size = zip->member[member].size;
   if (!tsr__npy_in(zip->member[member].name, block, size, &npy, error)) {
@@ -314,7 +315,7 @@ static tsr_source *npz_of(tsr_scope *scope, const char *path, const char *names,
     for (int i = 0; i < zip.count && !error.status; i++) read_member(&f, &zip, i, &chosen, &error);
     tsr__zip_close(&zip);
     if (!error.status) tsr__chosen_check(&chosen, &error);
-    if (!error.status && !f.count) tsr__error_set(&error, TSR_EPARSE, "it holds no arrays");
+    if (!error.status && !f.count) tsr__error_set(&error, TSR_EPARSE, "the file holds no arrays");
     if (error.status) {
       tsr__found_drop(&f);
       tsr__error named = { 0 };
@@ -337,7 +338,7 @@ tsr_source *tsr_source_npz_with(tsr_scope *scope, const char *path, const tsr_np
   if (!scope || scope->inert) return tsr__records_refused(scope, site, "tsr_source_npz", NULL);
   tsr__path_ask ask = { .path = path };
   if (!tsr__take_opts("tsr_source_npz", given, &args, sizeof args, &error) && !path)
-    tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+    tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
   if (error.status || tsr__paths_find(&scope->rt->heap, &ask, &paths, &error))
     return tsr__records_refused(scope, site, "tsr_source_npz", &error);
   tsr_source *made = NULL, **all = NULL;
@@ -363,7 +364,8 @@ tsr_status tsr__found_array(tsr__found *f, tsr_array *a, const char *name, tsr__
   tsr__heap *heap = &f->scope->rt->heap;
   tsr__column column = { .name = name, .dtype = (tsr_dtype)a->dtype, .shape = a->shape };
   if (f->count == TSR__MAX_COLUMNS)
-    return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR__MAX_COLUMNS);
+    return tsr__error_set(error, TSR_EARG, "more than %d arrays, the most fields a record can have",
+                          TSR__MAX_COLUMNS);
   if (tsr__column_records(&column, &f->records, error) || check_found(f, &column, error))
     return error->status;
   size_t size = column.bytes * (size_t)f->records + 1;

@@ -143,7 +143,7 @@ static void ids_stream(const tsr_source *source, int64_t epoch, const int64_t *a
 
 static void about_stream(const tsr_source *source, tsr__text *out)
 {
-  tsr__text_add(out, "%s, read again from the start of an epoch to go on",
+  tsr__text_add(out, "%s, read again from the start of an epoch to restore the position",
                 ((const tsr__stream *)source)->name);
 }
 
@@ -161,19 +161,22 @@ tsr_status tsr__stream_check(const tsr__stream *s, const tsr_pipeline_args *args
 {
   if (args->remainder == TSR_WRAP)
     return tsr__error_set(error, TSR_EARG,
-                          "TSR_WRAP ends an epoch with its first records, which a stream has no "
-                          "more; take another remainder");
+                          "TSR_WRAP fills the last batch with the first records of the epoch, but "
+                          "a stream no longer has them; use another .remainder");
   /* Without .begin it is a pipe: what was read is gone. */
   if (args->epochs != 1 && !s->begin)
-    return tsr__error_set(error, TSR_EARG,
-                          "%lld epochs of a stream without .begin, which comes once",
-                          (long long)args->epochs);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%lld epochs of a stream without .begin, expected 1: such a stream can be read only once",
+        (long long)args->epochs);
   if (s->taken)
     return tsr__error_set(error, TSR_ESTATE,
-                          "another pipeline reads the stream %s; close that one first", s->name);
+                          "another pipeline reads the stream %s; close that pipeline first",
+                          s->name);
   if (s->used && !s->begin)
     return tsr__error_set(error, TSR_ESTATE,
-                          "the stream %s was read; with .begin it could be read again", s->name);
+                          "the stream %s was read already; give .begin to read a stream again",
+                          s->name);
   return TSR_OK;
 }
 

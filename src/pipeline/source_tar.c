@@ -81,9 +81,8 @@ static tsr_status kind_of(const tsr__column *column, tar_kind *kind, tsr__error 
   if (*kind != AS_KEY && *kind != AS_BYTES) return TSR_OK;
   if (column->dtype == TSR_U8 && rank <= 1) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE,
-                        "field %.80s is of %s and rank %d; fields of archives are bytes (u8, of "
-                        "rank 1 for at most so many), whole numbers in text (i64, no dims), and of "
-                        ".npy members any",
+                        "field %.80s has dtype %s and rank %d, expected bytes (u8, rank 1), a "
+                        "whole number in text (i64, no dims), or any type for a .npy member",
                         column->name, tsr_dtype_name(column->dtype), rank);
 }
 
@@ -120,7 +119,9 @@ static tsr_status tell_sample(const tar_finding *f, const char *what, const char
   bool lacks = *what == 'n';
   return tsr__error_set(error, TSR_EPARSE, "%s: sample %.*s at byte %lld has %s .%.80s%s%s",
                         files->file[f->file].path, (int)m.key_length, m.name, (long long)m.at, what,
-                        field, lacks ? "; .defaults takes zeros, .skip leaves it out" : "",
+                        field,
+                        lacks ? "; set .defaults to fill zeros, or .skip to leave the sample out"
+                              : "",
                         lacks ? hint_of(f->t, field, hint) : "");
 }
 
@@ -166,7 +167,7 @@ static tsr_status keep_sample(const tar_finding *f, tsr__error *error)
   bool whole = true;
   if (!tsr__grow(&t->files.rt->heap, (void **)&t->place, &t->room, row + (size_t)t->width,
                  sizeof *t->place))
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld samples",
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of %lld samples",
                           (long long)t->source.count + 1);
   /* A sample that is left out leaves its row to the next one, and its members' lengths count
    * nowhere. */
@@ -237,7 +238,8 @@ static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *col
     if (!tsr__tar_same_key(&first, &m)) break;
     /* Each may become two columns. */
     if (count == TSR__MAX_COLUMNS / 2) {
-      tsr__error_set(error, TSR_EARG, "more than %d members a sample; .fields takes some", count);
+      tsr__error_set(error, TSR_EARG, "more than %d members per sample; choose some with .fields",
+                     count);
       break;
     }
     char *name = tsr__arena_text(arena, ending_of(&m), strlen(ending_of(&m)));
@@ -253,7 +255,7 @@ static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *col
     count++;
   }
   if (!count && !error->status)
-    tsr__error_set(error, TSR_EPARSE, "%s: no member of a sample to take fields from",
+    tsr__error_set(error, TSR_EPARSE, "%s: there is no sample whose members could be fields",
                    t->files.file[0].path);
   return count;
 }
@@ -267,7 +269,7 @@ static int add_columns(tar_source *t, tsr__arena *arena, const tsr__column *aske
     tar_field *field = &t->field[i];
     bool ragged = field->kind == AS_BYTES || field->kind == AS_KEY;
     if (count + 1 + ragged > TSR__MAX_COLUMNS) {
-      tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+      tsr__error_set(error, TSR_EARG, "more than %d fields, counting the fields of lengths",
                      TSR__MAX_COLUMNS);
       break;
     }
@@ -281,7 +283,9 @@ static int add_columns(tar_source *t, tsr__arena *arena, const tsr__column *aske
     }
     for (int c = count; c <= count + ragged && !error->status; c++)
       if (tsr__column_find(columns, c, columns[c].name) >= 0)
-        tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'", columns[c].name);
+        tsr__error_set(error, TSR_EARG,
+                       "two fields would be called '%.80s'; give each a name of its own",
+                       columns[c].name);
     count += 1 + ragged;
   }
   return count;
@@ -306,9 +310,10 @@ static tsr_status read_bytes(const tar_value *v, tsr__error *error)
   int64_t most = (int64_t)source->columns[c].bytes;
   tsr__record_place place = v->place;
   if (place.bytes > most && !v->t->cut)
-    return tsr__error_set(error, TSR_EVALUE,
-                          "%lld bytes, at most %lld; .cut takes what comes first",
-                          (long long)place.bytes, (long long)most);
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "the member has %lld bytes, expected at most %lld; set .cut to keep the first bytes",
+        (long long)place.bytes, (long long)most);
   if (place.bytes > most) place.bytes = most;
   if (v->ask->cells[c].data &&
       tsr__record_files_read(&v->t->files, place, tsr__cell_of(v->ask, c, v->i), error))
@@ -324,10 +329,10 @@ static tsr_status read_key(const tar_value *v, const tsr__tar_member *first, tsr
   int c = v->field->column;
   int64_t most = (int64_t)source->columns[c].bytes, length = first->key_length;
   if (length > most && !v->t->cut)
-    return tsr__error_set(error, TSR_EVALUE,
-                          "a key of %lld bytes, at most %lld; .cut takes what "
-                          "comes first",
-                          (long long)length, (long long)most);
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "the key has %lld bytes, expected at most %lld; set .cut to keep the first bytes",
+        (long long)length, (long long)most);
   if (length > most) length = most;
   if (v->ask->cells[c].data) memcpy(tsr__cell_of(v->ask, c, v->i), first->name, (size_t)length);
   tsr__ragged_end(source, v->ask, c, v->i, length);
@@ -354,7 +359,7 @@ static tsr_status read_number(const tar_value *v, tsr__error *error)
   at += strspn(at, " \t\r\n");
   /* Bytes of zero in the middle end the text early, and are caught by this. */
   if (!good || at != text + v->place.bytes)
-    return tsr__error_set(error, TSR_EPARSE, "no whole number of i64");
+    return tsr__error_set(error, TSR_EPARSE, "the member is not a whole number that fits i64");
   number = minus ? number : -number;
   memcpy(tsr__cell_of(v->ask, v->field->column, v->i), &number, sizeof number);
   return TSR_OK;
@@ -457,8 +462,8 @@ static void where_tar(const tsr_source *source, int64_t record, tsr__text *out)
   const tar_source *t = (const tar_source *)source;
   const int64_t *row = t->place + record * t->width;
   tsr__tar_member m = tsr__tar_member_of(&t->files, (int)row[0], row[1]);
-  tsr__text_add(out, "; it is in %s, sample %.*s", t->files.file[row[0]].path, (int)m.key_length,
-                m.name);
+  tsr__text_add(out, "; the record is in %s, sample %.*s", t->files.file[row[0]].path,
+                (int)m.key_length, m.name);
 }
 
 static const tsr__records_ops tar_ops = { "tar",       read_tar, NULL,     about_tar,
@@ -526,7 +531,7 @@ tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path, const tsr_ta
   tsr__error error = { 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) && !path)
-    tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+    tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
   tar_making m = { .scope = scope, .args = &args };
   if (!error.status) return tar_of(&m, path, site);
   return tsr__records_refused(scope, site, call, &error);

@@ -51,14 +51,15 @@ static int64_t length_at(tsr__file_walk *w, int64_t at, tsr__error *error)
   uint64_t length = little(head, 8);
   if (masked(head, 8) != little(head + 8, 4))
     tsr__error_set(error, TSR_EPARSE,
-                   "%s: record %lld at byte %lld: its length does not match its checksum; this is "
-                   "no TFRecord file, or it is damaged",
+                   "%s: record %lld at byte %lld: its length does not match its checksum; the file "
+                   "is not a TFRecord file, or is damaged",
                    path, record, byte);
   /* A subtraction of what is known, so that no length can overflow. */
   else if (length > (uint64_t)(left - HEAD - TAIL))
-    tsr__error_set(error, TSR_EPARSE,
-                   "%s: record %lld at byte %lld is cut off: %llu bytes, of which %lld are there",
-                   path, record, byte, (unsigned long long)length, (long long)(left - HEAD));
+    tsr__error_set(
+        error, TSR_EPARSE,
+        "%s: record %lld at byte %lld is cut off: it has %llu bytes, but only %lld are in the file",
+        path, record, byte, (unsigned long long)length, (long long)(left - HEAD));
   return (int64_t)length;
 }
 
@@ -202,13 +203,12 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
   tsr__asked made = { .count = 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
-    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
     else tsr__asked_all(&made, &scope->arena, args.fields, args.ragged, &error);
   }
   for (int c = 0; c < made.count && !error.status; c += 1 + made.ragged[c])
     if (!is_feature(made.columns[c].dtype))
-      tsr__error_set(&error, TSR_EDTYPE,
-                     "field %.80s is of %s; features are f32, i64, or u8 for bytes",
+      tsr__error_set(&error, TSR_EDTYPE, "field %.80s is %s, expected f32, i64, or u8 for bytes",
                      made.columns[c].name, tsr_dtype_name(made.columns[c].dtype));
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = { call, site,         &tfrecord_ops, sizeof(tfrecord_source),

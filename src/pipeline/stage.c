@@ -62,8 +62,8 @@ tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error)
 {
   if (!source->by_epoch) return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
-                        "the source is shuffled, so that each epoch would have other records "
-                        "there; shuffle what this gives instead");
+                        "the source is shuffled, so each epoch would give other records; shuffle "
+                        "the result of this stage instead");
 }
 
 /* Scans ask as of epoch 0: what they look at does not depend on the epoch (tsr__scan_check), but
@@ -143,7 +143,8 @@ int64_t *tsr__numbers_new(tsr__heap *heap, int64_t count, tsr__error *error)
   bool fits = count < INT64_MAX / 8;
   int64_t *numbers = fits ? tsr__new_raw(heap, (size_t)count * sizeof *numbers + 1) : NULL;
   if (!numbers)
-    tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld records", (long long)count);
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of %lld records",
+                   (long long)count);
   return numbers;
 }
 
@@ -168,7 +169,9 @@ int tsr__field_find(const tsr_source *source, const char *name, tsr__error *erro
 {
   tsr__known known = { .count = 0 };
   char hint[TSR__HINT];
-  if (!name || !*name) return tsr__error_set(error, TSR_EARG, "no name of a field; give one"), -1;
+  if (!name || !*name)
+    return tsr__error_set(error, TSR_EARG, "the name of the field is NULL or empty; give a name"),
+           -1;
   int c = tsr__column_find(source->columns, source->column_count, name);
   if (c >= 0) return c;
   for (int i = 0; i < source->column_count; i++)

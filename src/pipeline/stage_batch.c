@@ -149,8 +149,8 @@ static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error 
   if (!reached && whole * a->stride < below) all = whole + 1;
   if (all > whole && a->remainder == TSR_KEEP_SHORT)
     tsr__error_set(error, TSR_ESHAPE,
-                   "%lld records fill no whole number of batches of %lld, and each must have as "
-                   "many; say .remainder: TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP",
+                   "%lld records fill no whole number of batches of %lld, and all batches must "
+                   "have equal sizes; set .remainder to TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP",
                    (long long)below, (long long)a->rows);
   return a->remainder == TSR_DROP ? whole : all;
 }
@@ -162,12 +162,12 @@ static int64_t *start_batches(const tsr_batch_args *a, tsr__error *error)
   int64_t files = source->file_count, *start;
   if (!source->files)
     return tsr__error_set(error, TSR_EARG,
-                          ".files of a source without files; tsr_source_concat makes some of "
-                          "several sources"),
+                          ".files is set, but the source has no files; tsr_source_concat makes a "
+                          "source of several files"),
            NULL;
   start = tsr__arena_new(&source->node.scope->arena, ((size_t)files + 1) * sizeof *start);
   if (!start)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld files",
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the positions of %lld files",
                           (long long)files),
            NULL;
   for (int64_t f = 0; f < files && !error->status; f++)
@@ -193,8 +193,8 @@ static int batch_columns(const tsr_batch_args *a, tsr__column *columns, tsr__err
   if (error->status || a->remainder != TSR_PAD_AND_MASK) return count;
   if (tsr__column_find(columns, count, rows_name) >= 0)
     tsr__error_set(error, TSR_EARG,
-                   "there is a field 'rows' already, which would say how many rows hold a record; "
-                   "tsr_source_select renames it");
+                   "there is a field 'rows' already, but the stage needs that name for the number "
+                   "of records per batch; rename the field with tsr_source_select");
   else if (count == TSR__MAX_COLUMNS)
     tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
   else columns[count++] = (tsr__column){ .name = rows_name, .dtype = TSR_I64, .bytes = 8 };
@@ -215,10 +215,11 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
     if (!args.stride) args.stride = args.rows;
     if (args.rows < 1 || args.stride < 1 || args.rows > most || args.stride > most)
-      tsr__error_set(&error, TSR_EARG, "%lld rows at a stride of %lld, expected 1 or more of both",
+      tsr__error_set(&error, TSR_EARG,
+                     ".rows is %lld and .stride is %lld, expected 1 or more for both",
                      (long long)args.rows, (long long)args.stride);
     else if ((unsigned)args.remainder > TSR_WRAP)
-      tsr__error_set(&error, TSR_EARG, "a remainder of %d, expected one of tsr_remainder",
+      tsr__error_set(&error, TSR_EARG, ".remainder is %d, expected a value of tsr_remainder",
                      (int)args.remainder);
     else if (args.files) start = start_batches(&args, &error);
     else count = count_batches(&args, source->count, &error);
@@ -350,7 +351,7 @@ static tsr_status sum_rows(void *user, const tsr__room *room, int64_t first, int
     int64_t rows;
     memcpy(&rows, room->cells[s->told].data + (size_t)i * room->cells[s->told].stride, sizeof rows);
     if (rows < 0 || rows > s->rows)
-      tsr__error_set(error, TSR_EVALUE, "record %lld says %lld rows, expected 0 to %lld",
+      tsr__error_set(error, TSR_EVALUE, "record %lld has %lld in field 'rows', expected 0 to %lld",
                      (long long)(first + i), (long long)rows, (long long)s->rows);
     s->start[first + i + 1] = s->start[first + i] + rows;
   }
@@ -372,8 +373,8 @@ static int row_columns(const tsr_source *source, tsr__column *columns, unbatch_s
     int64_t rows = column->shape.rank ? column->shape.dims[0] : 0;
     if (rows < 1 || (count && rows != like->rows)) {
       tsr__error_set(error, TSR_ESHAPE,
-                     "field %.80s has %lld rows, expected %lld as others have: unbatch takes what "
-                     "tsr_source_batch gave",
+                     "field %.80s has %lld rows, expected %lld as in the other fields: unbatch "
+                     "reads the result of tsr_source_batch",
                      column->name, (long long)rows, (long long)(count ? like->rows : 1));
       break;
     }
@@ -386,7 +387,7 @@ static int row_columns(const tsr_source *source, tsr__column *columns, unbatch_s
     tsr__column_check(&columns[count++], error);
   }
   if (!error->status && !count)
-    tsr__error_set(error, TSR_ESHAPE, "no fields whose records have rows");
+    tsr__error_set(error, TSR_ESHAPE, "the source has no field whose records have rows");
   return count;
 }
 

@@ -235,7 +235,7 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
     memcpy(&length, cell->data + (size_t)i * cell->stride, sizeof length);
     if (length < 0 || length > k->longest)
       return tsr__error_set(error, TSR_EVALUE,
-                            "record %lld says a length of %lld, expected 0 to %lld",
+                            "record %lld has a length of %lld, expected 0 to %lld",
                             (long long)(first + i), (long long)length, (long long)k->longest);
     /* Ends at the last bound, which is `longest`: larger lengths were refused above. */
     while (k->bucket[b].bound < length) b++;
@@ -328,21 +328,22 @@ static tsr_status check_sizes(const tsr_bucket_args *a, bucket_source *k, int gi
   k->deals = sizes > 0;
   if (k->deals && a->rows)
     return tsr__error_set(error, TSR_EARG,
-                          ".rows and .sizes; expected one of them: as many records in all batches, "
-                          "or in those of a bucket");
+                          ".rows and .sizes are both set; set .rows for one batch size, or .sizes "
+                          "for one per bucket");
   if (k->deals && sizes != given + 1 && !(sizes == given && k->buckets <= given))
     return tsr__error_set(error, TSR_EARG,
-                          "%d .sizes of %d .bounds, expected %d: one for each, and one for what is "
-                          "longer than the last",
+                          "there are %d .sizes for %d .bounds, expected %d: one for each bound, "
+                          "and one for longer records",
                           sizes, given, given + 1);
   if (!k->deals && !is_size(a->rows))
     return tsr__error_set(
-        error, TSR_EARG, "%lld rows, expected 1 or more: the pipeline's batch; or .sizes by bucket",
+        error, TSR_EARG,
+        ".rows is %lld, expected 1 or more: the pipeline's batch size; or set .sizes by bucket",
         (long long)a->rows);
   for (int b = 0; b < k->buckets; b++) {
     k->bucket[b].size = k->deals ? a->sizes[b] : a->rows;
     if (!is_size(k->bucket[b].size))
-      return tsr__error_set(error, TSR_EARG, ".sizes has %lld as number %d, expected 1 or more",
+      return tsr__error_set(error, TSR_EARG, ".sizes has %lld at position %d, expected 1 or more",
                             (long long)k->bucket[b].size, b);
   }
   return TSR_OK;

@@ -119,30 +119,30 @@ static tsr_status take_memory(cache_source *k, tsr__error *error)
   for (int c = 0; fits && c < k->source.column_count; c++)
     fits = (k->data[c] = tsr__new_raw(heap, bytes_of(k, c)));
   if (fits) return TSR_OK;
-  return tsr__error_set(
-      error, TSR_ENOMEM,
-      "no memory for %lld records of %zu bytes; .records and .bytes keep the first "
-      "ones only, .path keeps them in a file",
-      (long long)k->kept, row - 1);
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no memory for %lld records of %zu bytes; set .records or .bytes to cache "
+                        "fewer records, or .path to cache in a file",
+                        (long long)k->kept, row - 1);
 }
 
 static tsr_status check_cache(const tsr_cache_args *a, tsr__error *error)
 {
   if (a->source->by_epoch || a->source->drawn)
     return tsr__error_set(error, TSR_EARG,
-                          "the source %s anew in each epoch, which what is kept would not be; %s "
-                          "what this gives instead",
-                          a->source->by_epoch ? "is shuffled" : "has a map that draws",
+                          "the source %s anew in each epoch, but cached records stay the same; %s "
+                          "the result of this stage instead",
+                          a->source->by_epoch ? "is shuffled" : "has a random map",
                           a->source->by_epoch ? "shuffle" : "map");
   if (a->records < 0)
-    return tsr__error_set(error, TSR_EARG, "%lld records to be kept, expected 1 or more, or 0: all",
+    return tsr__error_set(error, TSR_EARG, ".records is %lld, expected 1 or more, or 0 for all",
                           (long long)a->records);
   if (a->bytes < 0)
-    return tsr__error_set(error, TSR_EARG, "%lld bytes to be kept, expected 1 or more, or 0: all",
+    return tsr__error_set(error, TSR_EARG, ".bytes is %lld, expected 1 or more, or 0 for all",
                           (long long)a->bytes);
   if ((a->records || a->bytes) && a->path)
-    return tsr__error_set(error, TSR_EARG, ".%s beside .path; a file has all of them",
-                          a->records ? "records" : "bytes");
+    return tsr__error_set(
+        error, TSR_EARG, ".%s and .path are both set, but a file caches all records; leave one out",
+        a->records ? "records" : "bytes");
   return TSR_OK;
 }
 

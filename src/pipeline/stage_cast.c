@@ -135,13 +135,13 @@ static tsr_status check_scale(tsr_field_cast_args *a, const tsr__column *column,
     if (a->mean[k] != a->mean[0] || a->std[k] != a->std[0]) c->channels = 2;
   }
   if (c->scaled && !tsr__dtype_float(c->to))
-    return tsr__error_set(error, TSR_EDTYPE, ".scale, .mean and .std make floats, not %s",
+    return tsr__error_set(error, TSR_EDTYPE, ".scale, .mean and .std give floats, but .dtype is %s",
                           tsr_dtype_name(c->to));
   int64_t last = column->shape.rank ? column->shape.dims[column->shape.rank - 1] : 1;
   if (c->channels > 1 && last > CHANNELS)
     return tsr__error_set(error, TSR_ESHAPE,
-                          ".mean and .std differ by channel, and field %.80s has %lld in its last "
-                          "dim, expected %d at most",
+                          ".mean and .std differ by channel, but field %.80s has %lld channels in "
+                          "its last dim, expected %d at most",
                           column->name, (long long)last, CHANNELS);
   if (c->channels > 1) c->channels = last < 1 ? 1 : (int)last;
   double scale = a->scale == 0 ? 1 : a->scale;

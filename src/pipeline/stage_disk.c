@@ -53,11 +53,10 @@ static tsr_status read_run(const disk_source *d, int64_t at, int64_t count, char
     uint32_t crc;
     memcpy(&crc, record + d->row - CRC, CRC);
     if (crc == tsr__crc32c(0, record, (size_t)d->row - CRC)) continue;
-    return tsr__error_set(
-        error, TSR_EPARSE,
-        "%s: record %lld at byte %lld: damaged, it is not what its checksum says; "
-        "delete the file and it is made anew",
-        d->path, (long long)(at + i), (long long)(d->head + (at + i) * d->row));
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: record %lld at byte %lld is damaged: it does not match its "
+                          "checksum; delete the file to make the cache anew",
+                          d->path, (long long)(at + i), (long long)(d->head + (at + i) * d->row));
   }
   return TSR_OK;
 }
@@ -287,7 +286,9 @@ static tsr_status check_head(disk_source *d, const tsr__text *head, tsr__error *
   char found[512];
   bool is_cache = read_part(d, found, HEAD, 0, error) && !memcmp(found, magic, MAGIC);
   if (error->status) return error->status;
-  if (!is_cache) return tsr__error_set(error, TSR_EPARSE, "%s: no cache of records", d->path);
+  if (!is_cache)
+    return tsr__error_set(error, TSR_EPARSE, "%s: is not a cache of records; name another file",
+                          d->path);
   bool same = !memcmp(found, expected, HEAD);
   for (int64_t at = HEAD, n; same && at < (int64_t)head->length; at += n) {
     n = (int64_t)head->length - at < (int64_t)sizeof found ? (int64_t)head->length - at
@@ -298,15 +299,15 @@ static tsr_status check_head(disk_source *d, const tsr__text *head, tsr__error *
   if (same && check_end(d, error)) return TSR_OK;
   if (error->status) return error->status;
   if (same)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s: %lld bytes, expected %lld; delete the file and it is made anew",
-                          d->path, (long long)d->size,
-                          (long long)(d->head + d->source.count * d->row));
+    return tsr__error_set(
+        error, TSR_EPARSE,
+        "%s: has %lld bytes, expected %lld; delete the file to make the cache anew", d->path,
+        (long long)d->size, (long long)(d->head + d->source.count * d->row));
   int64_t got = tsr__sys_read(d->fd - 1, found, 200, HEAD);
-  return tsr__error_set(error, TSR_ESTATE,
-                        "%s: a cache of other records: '%.*s' instead of '%.200s'; delete it, or "
-                        "name another file",
-                        d->path, got > 0 ? (int)got : 0, found, expected + HEAD);
+  return tsr__error_set(
+      error, TSR_ESTATE,
+      "%s: caches other records: '%.*s' instead of '%.200s'; delete the file, or name another one",
+      d->path, got > 0 ? (int)got : 0, found, expected + HEAD);
 }
 
 static tsr_status open_cache(disk_source *d, const tsr__text *head, tsr__error *error)
@@ -317,7 +318,9 @@ static tsr_status open_cache(disk_source *d, const tsr__text *head, tsr__error *
   d->fd = fd + 1;
   if (fstat(fd, &stat)) return tsr__file_error(d->path, "open", errno, error);
   if (!S_ISREG(stat.st_mode))
-    return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are kept in", d->path);
+    return tsr__error_set(error, TSR_EIO,
+                          "%s: is not a plain file, and records are cached in plain files only",
+                          d->path);
   d->size = (int64_t)stat.st_size;
   return check_head(d, head, error);
 }
@@ -331,7 +334,7 @@ static tsr_status make_cache(disk_source *d, tsr__error *error)
   d->head = (int64_t)head.length;
   if (head.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for the head of a cache");
   else if (d->source.count > (INT64_MAX >> 1) / d->row)
-    tsr__error_set(error, TSR_EARG, "%lld records of %lld bytes, more than a file can have",
+    tsr__error_set(error, TSR_EARG, "%lld records of %lld bytes are more than a file can hold",
                    (long long)d->source.count, (long long)d->row);
   /* Only where there is nothing: a file of something else is not written over. Of two programs that
    * make it at once, both write a whole one and the last rename stays. */

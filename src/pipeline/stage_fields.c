@@ -88,9 +88,12 @@ static tsr_status select_one(const tsr_source *source, const char *word, const c
   for (int i = 0; i < taken->count; i++)
     /* A field goes to one cell: select turns its columns into cells below, one each. */
     if (taken->from[i] == c)
-      return tsr__error_set(error, TSR_EARG, "field '%.80s' twice; expected each once", word);
+      return tsr__error_set(error, TSR_EARG, "field '%.80s' is named twice; name each field once",
+                            word);
   if (tsr__column_find(taken->columns, taken->count, column.name) >= 0)
-    return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'", column.name);
+    return tsr__error_set(error, TSR_EARG,
+                          "two fields would be called '%.80s'; give each a name of its own",
+                          column.name);
   taken->columns[taken->count] = column;
   taken->from[taken->count++] = c;
   return TSR_OK;
@@ -132,7 +135,8 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
   tsr__name_list list = { .count = 0 };
-  if (!names || !*names) tsr__error_set(&error, TSR_EARG, "no names; give some, \"image,label\"");
+  if (!names || !*names)
+    tsr__error_set(&error, TSR_EARG, "there are no names of fields; write them as \"image,label\"");
   else tsr__name_list_read(&scope->arena, names, true, &list, &error);
   for (int i = 0; i < list.count && !error.status; i++)
     select_one(source, list.name[i], list.as[i], &taken, &error);
@@ -379,9 +383,13 @@ static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__
                                .dtype = args->fields[made].dtype,
                                .shape = args->fields[made].shape };
     if (!tsr__column_check(&own[made], error) && tsr__column_find(own, made, own[made].name) >= 0)
-      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", own[made].name);
+      tsr__error_set(error, TSR_EARG,
+                     "the name '%.80s' is given twice; give each field a name of its own",
+                     own[made].name);
   }
-  if (!made) tsr__error_set(error, TSR_EARG, "no .fields; say what the function makes");
+  if (!made)
+    tsr__error_set(error, TSR_EARG,
+                   "there are no .fields; describe the fields that the function makes");
   if (error->status) return 0;
   int count = join_columns(source, own, made, columns, like);
   if (!count) tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);

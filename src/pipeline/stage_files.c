@@ -108,8 +108,8 @@ tsr_source *tsr__files_shuffled(tsr_source *source, uint64_t seed, const char *s
   tsr__error error = { 0 };
   if (!source->files)
     tsr__error_set(&error, TSR_EARG,
-                   ".files of a source without files; tsr_source_concat makes some of several "
-                   "sources");
+                   ".files is set, but the source has no files; tsr_source_concat makes a source "
+                   "of several files");
   if (error.status) return tsr__stage_refused(source, call, &error, site);
   tsr_source *made = tsr__records_over(source, call, &files_ops, sizeof(files_source), site);
   if (made->inert) return made;

@@ -71,7 +71,7 @@ static tsr_status keep_lengths(void *user, const tsr__room *room, int64_t first,
     /* A length that was too large would make batches longer than the field that fills them. */
     if (length < 0 || length > f->longest)
       return tsr__error_set(error, TSR_EVALUE,
-                            "record %lld says a length of %lld, expected 0 to %lld",
+                            "record %lld has a length of %lld, expected 0 to %lld",
                             (long long)(first + i), (long long)length, (long long)f->longest);
     f->length[first + i] = (int32_t)length;
   }
@@ -109,9 +109,10 @@ static tsr_status check_fit(tsr_fit_args *a, fit_source *f, int *field, tsr__err
                           a->field, a->field);
   /* Lengths are kept in four bytes, and rounding one up must not wrap. */
   if (f->longest > INT32_MAX || f->multiple < 1 || f->multiple > INT32_MAX)
-    return tsr__error_set(error, TSR_EARG,
-                          "lengths up to %lld in whole times of %lld, expected 1 to 2^31 - 1",
-                          (long long)f->longest, (long long)f->multiple);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "the longest record is %lld and .multiple is %lld, expected both from 1 to 2^31 - 1",
+        (long long)f->longest, (long long)f->multiple);
   return tsr__scan_check(source, error);
 }
 

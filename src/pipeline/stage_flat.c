@@ -162,8 +162,8 @@ static tsr_status count_some(void *user, const tsr__room *room, int64_t first, i
     int64_t parts = k->args->count(&record, k->args->user), *start = k->start + first + i;
     if (parts < 0 || parts > (INT64_C(1) << 61) - *start)
       tsr__error_set(error, TSR_EVALUE,
-                     "%s: record %lld: the function says %lld records, expected 0 or more and 2^61 "
-                     "in all",
+                     "%s: record %lld: .count returned %lld records, expected 0 or more, and 2^61 "
+                     "in all at most",
                      k->name, (long long)ids[i], (long long)parts);
     /* Sums as they come: no second list of counts. */
     else start[1] = *start + parts;
@@ -206,7 +206,7 @@ static int check_flat(const tsr_flat_map_args *a, tsr__column *columns, flat_sou
 {
   if (!a->fn || !a->count)
     tsr__error_set(error, TSR_EARG, "%s is NULL; give a function",
-                   a->fn ? ".count, which says how many records become of one," : "the function");
+                   a->fn ? ".count, the number of records made of one record," : "the function");
   else if (!tsr__scan_check(a->source, error)) return flat_columns(a, columns, like, error);
   return 0;
 }

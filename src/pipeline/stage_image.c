@@ -182,7 +182,7 @@ static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
   /* Found when a source is made, not when the library is: programs without images need no decoders.
    * */
   static const tsr__plugin_ask ask = { "images", "tessera_images",
-                                       "the plugin 'images', which decoding needs,", NULL };
+                                       "the plugin 'images' for decoding", NULL };
   void *symbol;
   const tsr__image_calls *(*images)(void);
   if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
@@ -190,7 +190,10 @@ static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
   memcpy(&images, &symbol, sizeof images);
   plan->calls = images();
   if (plan->calls->version == TSR__IMAGES_VERSION) return TSR_OK;
-  return tsr__error_set(error, TSR_EUNSUPPORTED, "%s is of another version of Tessera", ask.what);
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "%s was built for another version of Tessera; build the plugin and the "
+                        "library from one version",
+                        ask.what);
 }
 
 /* Two numbers with what they are without; `most`: beyond the second one. */
@@ -205,8 +208,8 @@ static tsr_status check_range(const char *name, double *of, const double own[2],
   tsr__text_f64(high, of[1]);
   tsr__text_f64(top, most);
   return tsr__error_set(error, TSR_EARG,
-                        ".%s is %s to %s, expected above 0, not falling, %s at most", name, low,
-                        high, top);
+                        ".%s is %s to %s, expected a range above 0, low to high, %s at most", name,
+                        low, high, top);
 }
 
 static tsr_status check_crop(tsr_image_args *a, tsr__error *error)
@@ -214,12 +217,13 @@ static tsr_status check_crop(tsr_image_args *a, tsr__error *error)
   static const double areas[2] = { 0.08, 1 }, aspects[2] = { 3.0 / 4, 4.0 / 3 };
   if (a->share == 0) a->share = 1;
   if ((int)a->crop < TSR_CROP_NONE || a->crop > TSR_CROP_RANDOM)
-    return tsr__error_set(error, TSR_EARG, ".crop is %d, expected one of tsr_image_crop",
+    return tsr__error_set(error, TSR_EARG, ".crop is %d, expected a value of tsr_image_crop",
                           (int)a->crop);
   char share[32];
   tsr__text_f64(share, a->share);
   if (!(a->share > 0 && a->share <= 1))
-    return tsr__error_set(error, TSR_EARG, ".share is %s, expected above 0, 1 at most", share);
+    return tsr__error_set(error, TSR_EARG, ".share is %s, expected a number above 0, 1 at most",
+                          share);
   if (check_range("area", a->area, areas, 1, error)) return error->status;
   return check_range("aspect", a->aspect, aspects, 1000, error);
 }
@@ -301,8 +305,8 @@ static int image_columns(const tsr_image_args *a, image_source *like, tsr__colum
   const tsr__column *bytes = like->bytes < 0 ? NULL : &source->columns[like->bytes];
   if (!bytes)
     return tsr__error_set(error, TSR_EARG,
-                          "no field '%.80s'; .field says which has the encoded "
-                          "bytes, and tsr_source_text lists them",
+                          "there is no field '%.80s'; name the field of encoded bytes in .field "
+                          "(tsr_source_text lists the fields)",
                           a->field),
            0;
   if (bytes->dtype != TSR_U8 || bytes->shape.rank != 1)
@@ -313,7 +317,7 @@ static int image_columns(const tsr_image_args *a, image_source *like, tsr__colum
            0;
   if (like->length >= 0 &&
       (source->columns[like->length].dtype != TSR_I64 || source->columns[like->length].shape.rank))
-    return tsr__error_set(error, TSR_EDTYPE, "field %.80s is no single i64", length), 0;
+    return tsr__error_set(error, TSR_EDTYPE, "field %.80s is not a single i64", length), 0;
   columns[0] = (tsr__column){ .name = bytes->name, .dtype = a->dtype, .shape = { .rank = 3 } };
   /* Channels first or last are three neighbours of these four. */
   const int64_t dims[4] = { a->channels, a->height, a->width, a->channels };

@@ -144,9 +144,10 @@ tsr_source *tsr_source_interleave_with(tsr_source *const *sources, int count,
     return tsr__many_refused(sources, count, call, NULL, site);
   if (!error.status && !tsr__take_opts(call, given, &args, sizeof args, &error)) {
     if (args.cycle < 0 || args.cycle > MOST_CYCLE || args.block < 0)
-      tsr__error_set(&error, TSR_EARG,
-                     "a cycle of %d and blocks of %lld, expected 1 to %d and 1 or more, or 0",
-                     args.cycle, (long long)args.block, MOST_CYCLE);
+      tsr__error_set(
+          &error, TSR_EARG,
+          ".cycle is %d and .block is %lld, expected 1 to %d and 1 or more, or 0 for the default",
+          args.cycle, (long long)args.block, MOST_CYCLE);
     else all = tsr__many_count(sources, count, &error);
   }
   if (error.status) return tsr__many_refused(sources, count, call, &error, site);

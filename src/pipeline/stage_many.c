@@ -107,7 +107,7 @@ tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char 
   tsr__error missing = { 0 };
   for (int i = 0; sources && i < count; i++) {
     if (sources[i]) scope = tsr__scope_inner(scope, sources[i]->node.scope);
-    else tsr__error_set(&missing, TSR_EARG, "source %d of %d is NULL; give one", i, count);
+    else tsr__error_set(&missing, TSR_EARG, "source %d of %d is NULL; give a source", i, count);
   }
   return tsr__records_refused(tsr__scope_here(scope), site, call, error ? error : &missing);
 }
@@ -117,7 +117,7 @@ bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error)
 {
   /* A child's number is kept in two bytes by mixtures, and looked for in lists. */
   if (!sources || count < 1 || count > 4096)
-    return tsr__error_set(error, TSR_EARG, "%d sources, expected 1 to 4096", count), true;
+    return tsr__error_set(error, TSR_EARG, "there are %d sources, expected 1 to 4096", count), true;
   for (int i = 0; i < count; i++)
     if (!tsr__records_usable(sources[i])) return false;
   return true;
@@ -174,7 +174,8 @@ int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error
     all += sources[i]->count;
     /* Asked after each addition: two counts below 2^62 do not overflow. */
     if (all >= INT64_C(1) << 62)
-      tsr__error_set(error, TSR_EARG, "2^62 records or more; expected fewer");
+      tsr__error_set(error, TSR_EARG,
+                     "the sources have 2^62 records or more together, expected fewer");
   }
   return all;
 }
@@ -188,7 +189,8 @@ static tsr_source *concat_files(many_source *m, const char *site)
     files += m->source.children[i]->files ? m->source.children[i]->file_count : 1;
   start = tsr__arena_new(&m->source.node.scope->arena, ((size_t)files + 1) * sizeof *start);
   if (!start) {
-    tsr__error_set(&error, TSR_ENOMEM, "no memory for the places of %lld files", (long long)files);
+    tsr__error_set(&error, TSR_ENOMEM, "no memory for the positions of %lld files",
+                   (long long)files);
     return tsr__records_refused(m->source.node.scope, site, "tsr_source_concat", &error);
   }
   m->source.files = start;
@@ -269,7 +271,7 @@ static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, 
         return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS), 0;
       if (tsr__column_find(out, n, column->name) >= 0)
         return tsr__error_set(error, TSR_EARG,
-                              "two sources have a field '%.80s'; tsr_source_select renames one",
+                              "two sources have a field '%.80s'; rename one with tsr_source_select",
                               column->name),
                0;
       out[n++] = *column;
@@ -388,7 +390,7 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
   tsr_source *sources[64];
   int64_t total = 0;
   if (!parts || count < 1 || count > 64) {
-    tsr__error_set(&error, TSR_EARG, "%d parts, expected 1 to 64", count);
+    tsr__error_set(&error, TSR_EARG, "there are %d parts, expected 1 to 64", count);
     tsr_scope *scope = parts && count > 0 && parts->source ? parts->source->node.scope : NULL;
     return tsr__records_refused(tsr__scope_here(scope), site, call, &error);
   }
@@ -398,12 +400,12 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
     return tsr__many_refused(sources, count, call, NULL, site);
   for (int i = 0; i < count && !error.status; i++) {
     if (parts[i].weight < 1 || parts[i].weight > MOST_WEIGHT)
-      tsr__error_set(&error, TSR_EARG, "a weight of %lld, expected 1 to %d",
+      tsr__error_set(&error, TSR_EARG, "a weight is %lld, expected 1 to %d",
                      (long long)parts[i].weight, MOST_WEIGHT);
     total += parts[i].weight;
   }
   if (total > MOST_TOTAL)
-    tsr__error_set(&error, TSR_EARG, "weights of %lld in all, expected %d at most",
+    tsr__error_set(&error, TSR_EARG, "the weights are %lld together, expected %d at most",
                    (long long)total, MOST_TOTAL);
   if (!error.status) tsr__many_count(sources, count, &error);
   if (error.status) return tsr__many_refused(sources, count, call, &error, site);

@@ -174,8 +174,8 @@ static tsr_status same_records(const tsr_source *a, const tsr_source *b, tsr__er
       for (int64_t i = 0; i < n; i++)
         if (x[i] != y[i])
           return tsr__error_set(error, TSR_EARG,
-                                "position %lld of epoch %lld is record %lld of one branch and %lld "
-                                "of another; branches are of one order",
+                                "position %lld of epoch %lld is record %lld in one branch and %lld "
+                                "in another, expected the same order in all branches",
                                 (long long)at[i], (long long)epoch, (long long)x[i],
                                 (long long)y[i]);
     }
@@ -211,14 +211,14 @@ tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const cha
     return tsr__many_refused(sources, count, call, NULL, site);
   for (int i = 1; i < count && !error.status; i++) {
     if (sources[i]->count != sources[0]->count)
-      tsr__error_set(&error, TSR_ESHAPE, "branches of %lld and of %lld records; all have as many",
+      tsr__error_set(&error, TSR_ESHAPE,
+                     "one branch has %lld records and another %lld, expected equally many",
                      (long long)sources[0]->count, (long long)sources[i]->count);
     else if (!same_origin(sources[0], sources[i]))
-      tsr__error_set(
-          &error, TSR_EARG,
-          "branch %d is of other records than the first; tsr_source_zip puts any side by "
-          "side",
-          i);
+      tsr__error_set(&error, TSR_EARG,
+                     "branch %d has other records than the first branch; use tsr_source_zip to "
+                     "join unrelated sources",
+                     i);
     else same_records(sources[0], sources[i], &error);
   }
   if (error.status) return tsr__many_refused(sources, count, call, &error, site);

@@ -155,12 +155,12 @@ tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *s
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) && args.window < 0)
-    tsr__error_set(&error, TSR_EARG, "a window of %lld records, expected 1 or more, or 0 for all",
+    tsr__error_set(&error, TSR_EARG, ".window is %lld records, expected 1 or more, or 0 for all",
                    (long long)args.window);
   if (!error.status && args.files && !args.window)
     tsr__error_set(&error, TSR_EARG,
-                   ".files without .window, which would shuffle all; say one: 1 leaves the records "
-                   "of a file in order");
+                   ".files is set without .window, which would shuffle all records; set .window: 1 "
+                   "keeps the order of records in a file");
   if (error.status) return tsr__stage_refused(source, call, &error, site);
   /* Files first, then windows over what comes: records of a few files that are open at once. */
   if (args.files) source = tsr__files_shuffled(source, args.seed, site);
@@ -211,7 +211,7 @@ tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char 
   tsr__error error = { 0 };
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (range.step < 1)
-    tsr__error_set(&error, TSR_EARG, "a step of %lld, expected 1 or more", (long long)range.step);
+    tsr__error_set(&error, TSR_EARG, "the step is %lld, expected 1 or more", (long long)range.step);
   if (error.status) return tsr__records_refused(source->node.scope, site, call, &error);
   int64_t start = border(range.start, source->count), stop = border(range.stop, source->count);
   int64_t count = stop > start ? (stop - start - 1) / range.step + 1 : 0;
@@ -232,7 +232,7 @@ tsr_source *tsr_source_split_with(const tsr_split_args *given, const char *site)
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       (args.parts < 1 || args.part < 0 || args.part >= args.parts))
-    tsr__error_set(&error, TSR_EARG, "part %lld of %lld, expected 0 to one less than the parts",
+    tsr__error_set(&error, TSR_EARG, ".part is %lld of %lld .parts, expected 0 to .parts - 1",
                    (long long)args.part, (long long)args.parts);
   if (error.status) return tsr__stage_refused(source, call, &error, site);
   /* As Grain and JAX deal shards: the first `more` parts have one record more than the others. */
@@ -323,8 +323,7 @@ static tsr_status check_share(const char *name, double share, tsr__error *error)
   if (share >= 0 && share <= 1) return TSR_OK;
   char text[32];
   tsr__text_f64(text, share);
-  return tsr__error_set(error, TSR_EARG, ".%s is %s, expected a share, above 0 and 1 at most", name,
-                        text);
+  return tsr__error_set(error, TSR_EARG, ".%s is %s, expected a share from 0 to 1", name, text);
 }
 
 static tsr_status check_filter(tsr_filter_args *a, tsr__error *error)
@@ -333,8 +332,8 @@ static tsr_status check_filter(tsr_filter_args *a, tsr__error *error)
   /* Asked before anything is read, which takes long. */
   if (a->source->by_epoch)
     return tsr__error_set(error, TSR_EARG,
-                          "the source is shuffled, so that each epoch would leave other "
-                          "records; filter it before");
+                          "the source is shuffled, so each epoch would keep other records; filter "
+                          "before the shuffle");
   if (!check_share("warn_lost", a->warn_lost, error)) check_share("most_lost", a->most_lost, error);
   /* Zero stands for the default, as everywhere: nobody wants to be warned of any record. */
   if (a->warn_lost == 0) a->warn_lost = WARN_LOST;
@@ -346,13 +345,14 @@ static tsr_status check_lost(const tsr_filter_args *a, int64_t kept, tsr__error 
 {
   long long count = a->source->count, lost = count - kept;
   if (a->most_lost > 0 && (double)lost > a->most_lost * (double)count)
-    return tsr__error_set(error, TSR_EVALUE,
-                          "%lld of %lld records were dropped, more than the share .most_lost", lost,
-                          count);
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "%lld of %lld records were dropped, more than the share that .most_lost allows", lost,
+        count);
   if (lost && (double)lost > a->warn_lost * (double)count)
     tsr__log(a->source->node.scope->rt, TSR_LOG_WARN, "pipeline",
-             "tsr_source_filter dropped %lld of %lld records; .warn_lost says from which share on "
-             "that is told",
+             "tsr_source_filter dropped %lld of %lld records; .warn_lost is the share above which "
+             "the library warns",
              lost, count);
   return TSR_OK;
 }
@@ -387,11 +387,12 @@ static tsr_status check_places(const tsr_source *source, const int64_t *places, 
                                tsr__error *error)
 {
   if (count < 0 || (count && !places))
-    return tsr__error_set(error, TSR_EARG, "%lld places%s, expected 0 or more", (long long)count,
-                          count < 0 ? "" : " that are NULL");
+    return tsr__error_set(error, TSR_EARG, "there are %lld positions%s, expected 0 or more",
+                          (long long)count, count < 0 ? "" : " that are NULL");
   for (int64_t i = 0; i < count; i++)
     if (places[i] < 0 || places[i] >= source->count)
-      return tsr__error_set(error, TSR_EARG, "place %lld is %lld, expected 0 to %lld", (long long)i,
+      return tsr__error_set(error, TSR_EARG,
+                            "position %lld of the list is %lld, expected 0 to %lld", (long long)i,
                             (long long)places[i], (long long)(source->count - 1));
   return TSR_OK;
 }
@@ -464,7 +465,8 @@ tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *
   /* Positions and epochs below are products with `times`, with room for sums. */
   int64_t most = source->count ? (INT64_C(1) << 61) / source->count : INT64_MAX;
   if (times < 0 || times > most)
-    tsr__error_set(&error, TSR_EARG, "%lld times %lld records, expected 0 to 2^61 in all",
+    tsr__error_set(&error, TSR_EARG,
+                   "%lld repeats of %lld records, expected 0 to 2^61 records in all",
                    (long long)times, (long long)source->count);
   if (error.status) return tsr__records_refused(source->node.scope, site, call, &error);
   order_source like = { .source.count = source->count * times, .stop = times };

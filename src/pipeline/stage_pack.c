@@ -240,8 +240,8 @@ static tsr_status place_cut(fitting *k, int64_t record, const int64_t *length, t
   for (int f = 1; f < p->fields; f++)
     if (length[f] != length[0])
       return tsr__error_set(error, TSR_EVALUE,
-                            "record %lld: %.80s is %lld long and %.80s %lld; fields that are cut "
-                            "are of one length",
+                            "record %lld: %.80s is %lld long and %.80s is %lld long, expected "
+                            "equal lengths of fields that are cut together",
                             (long long)record, k->source->columns[p->field[0].field].name,
                             (long long)length[0], k->source->columns[p->field[f].field].name,
                             (long long)length[f]);
@@ -262,8 +262,8 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
       bool long_one = length[f] + p->ends > p->length && !p->start;
       if (length[f] < 0 || length[f] > p->field[f].longest || long_one)
         return tsr__error_set(error, TSR_EVALUE,
-                              "record %lld: %.80s is %lld long, expected 0 to %lld; tsr_source_pad "
-                              "cuts what is longer",
+                              "record %lld: %.80s is %lld long, expected 0 to %lld; shorten longer "
+                              "records with tsr_source_pad",
                               (long long)(first + i), k->source->columns[p->field[f].field].name,
                               (long long)length[f],
                               (long long)(p->start ? p->field[f].longest : p->length - p->ends));
@@ -364,13 +364,14 @@ static tsr_status add_field(const tsr_pack_args *a, const char *name, pack_sourc
   if (f->field < 0) return error->status;
   const tsr__column *column = &source->columns[f->field];
   if (!column->shape.rank)
-    return tsr__error_set(error, TSR_ESHAPE, "field %.80s is one number and has no length", name);
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "field %.80s is a single number, expected one with a length", name);
   f->told = tsr__length_find(source, name);
   f->longest = column->shape.dims[0];
   f->item = f->row = tsr_dtype_size(column->dtype);
   if (!tsr__element_of(a->end, column->dtype, f->end))
-    return tsr__error_set(error, TSR_EDTYPE, "an .end that field %.80s, %s, does not have", name,
-                          tsr_dtype_name(column->dtype));
+    return tsr__error_set(error, TSR_EDTYPE, ".end is not a value of field %.80s, which is %s",
+                          name, tsr_dtype_name(column->dtype));
   if (!like->fields) tsr__element_text(column->dtype, f->end, like->end);
   for (int d = 1; d < column->shape.rank; d++) f->row *= (size_t)column->shape.dims[d];
   for (int c = 0; c < PARTS && !error->status; c++) {
@@ -387,7 +388,9 @@ static tsr_status add_field(const tsr_pack_args *a, const char *name, pack_sourc
     if (c != LENGTH) made->shape.dims[0] = a->length;
     if (!tsr__column_check(made, error) &&
         tsr__column_find(columns, PARTS * like->fields + c, made->name) >= 0)
-      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", made->name);
+      tsr__error_set(error, TSR_EARG,
+                     "the name '%.80s' is given twice; give each field a name of its own",
+                     made->name);
   }
   like->fields++;
   return error->status;
@@ -402,15 +405,17 @@ static tsr_status check_pack(const tsr_pack_args *a, pack_source *like, tsr__col
   like->way = a->way;
   like->ends = a->end.kind != TSR_SCALAR_NONE;
   if ((unsigned)a->way > TSR_PACK_CUT)
-    return tsr__error_set(error, TSR_EARG, ".way is %d, expected one of tsr_pack_way", (int)a->way);
+    return tsr__error_set(error, TSR_EARG, ".way is %d, expected a value of tsr_pack_way",
+                          (int)a->way);
   if (a->length < 1 || a->length > INT32_MAX)
-    return tsr__error_set(error, TSR_EARG, "a length of %lld, expected 1 to 2^31 - 1",
+    return tsr__error_set(error, TSR_EARG, ".length is %lld, expected 1 to 2^31 - 1",
                           (long long)a->length);
   if (like->open < 1 || like->open > MOST_OPEN)
-    return tsr__error_set(error, TSR_EARG, "%d open packs, expected 1 to %d, or 0 for %d", a->open,
-                          MOST_OPEN, OPEN);
+    return tsr__error_set(error, TSR_EARG, ".open is %d packs, expected 1 to %d, or 0 for %d",
+                          a->open, MOST_OPEN, OPEN);
   if (!a->fields || !*a->fields)
-    return tsr__error_set(error, TSR_EARG, "no names of fields; give some, \"tokens,labels\"");
+    return tsr__error_set(error, TSR_EARG,
+                          "there are no names of fields; write .fields as \"tokens,labels\"");
   if (tsr__scan_check(a->source, error)) return error->status;
   tsr__name_list names;
   if (tsr__name_list_read(&scope->arena, a->fields, false, &names, error)) return error->status;

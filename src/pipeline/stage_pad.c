@@ -69,10 +69,11 @@ static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error 
   if (p->field < 0) return error->status;
   const tsr__column *column = &source->columns[p->field];
   if (!column->shape.rank)
-    return tsr__error_set(error, TSR_ESHAPE, "field %.80s is one number and has no length",
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "field %.80s is a single number, expected one with a length",
                           column->name);
   if (a->length < 1 || a->length > INT64_C(1) << 40)
-    return tsr__error_set(error, TSR_EARG, "a length of %lld, expected 1 or more",
+    return tsr__error_set(error, TSR_EARG, ".length is %lld, expected 1 or more",
                           (long long)a->length);
   p->told = tsr__length_find(source, column->name);
   p->was = column->shape.dims[0];
@@ -81,7 +82,7 @@ static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error 
   for (int d = 1; d < column->shape.rank; d++) p->row *= (size_t)column->shape.dims[d];
   p->front = a->front;
   if (!tsr__element_of(a->value, column->dtype, p->value))
-    return tsr__error_set(error, TSR_EDTYPE, "a .value that %s does not have",
+    return tsr__error_set(error, TSR_EDTYPE, ".value is not a value of %s",
                           tsr_dtype_name(column->dtype));
   p->zeros = !memcmp(p->value, (const char[8]){ 0 }, sizeof p->value);
   tsr__element_text(column->dtype, p->value, p->text);
@@ -164,14 +165,15 @@ static tsr_status check_one_hot(const tsr_one_hot_args *a, classes *c, tsr__erro
   c->from = column->dtype;
   c->to = a->dtype ? a->dtype : TSR_F32;
   if (!tsr__dtype_integer(c->from))
-    return tsr__error_set(error, TSR_EDTYPE, "field %.80s is of %s, expected integers",
-                          column->name, tsr_dtype_name(c->from));
+    return tsr__error_set(error, TSR_EDTYPE, "field %.80s is %s, expected integers", column->name,
+                          tsr_dtype_name(c->from));
   if (a->classes < 1 || a->classes > INT64_C(1) << 40)
-    return tsr__error_set(error, TSR_EARG, "%lld classes, expected 1 or more",
+    return tsr__error_set(error, TSR_EARG, ".classes is %lld, expected 1 or more",
                           (long long)a->classes);
   if (tsr__dtype_check(c->to, error)) return error->status;
   if (column->shape.rank >= TSR_MAX_RANK - 1)
-    return tsr__error_set(error, TSR_ESHAPE, "field %.80s has %d dims, and a dim more is too many",
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "field %.80s has %d dims, too many for the dim that one-hot adds",
                           column->name, column->shape.rank);
   c->size = tsr_dtype_size(c->to);
   c->wide = tsr_dtype_size(c->from);

@@ -148,11 +148,11 @@ static int check_parts(const tsr_sample_args *a, tsr_source **sources, int64_t *
     sources[count] = a->parts[count].source;
     weight[count] = a->parts[count].weight;
     if (weight[count] < 1 || weight[count] > MOST_WEIGHT)
-      tsr__error_set(error, TSR_EARG, "a weight of %lld, expected 1 to %d",
+      tsr__error_set(error, TSR_EARG, "a weight is %lld, expected 1 to %d",
                      (long long)weight[count], MOST_WEIGHT);
   }
   if (!error->status && (unsigned)a->end > TSR_SAMPLE_RESTART)
-    tsr__error_set(error, TSR_EARG, ".end is %d, expected one of tsr_sample_end", (int)a->end);
+    tsr__error_set(error, TSR_EARG, ".end is %d, expected a value of tsr_sample_end", (int)a->end);
   return count;
 }
 

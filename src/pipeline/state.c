@@ -131,8 +131,8 @@ static tsr_status tell_difference(const char *saved, const char *now, tsr__error
   tsr__stage_pair pair;
   tsr__stages_differ(saved, now, &pair);
   return tsr__error_set(error, TSR_ESTATE,
-                        "the state is of another pipeline: stage %d was '%.*s' and is '%.*s'; "
-                        "open the pipeline as it was when it was saved",
+                        "the state belongs to another pipeline: stage %d was '%.*s' and now is "
+                        "'%.*s'; open the pipeline as it was when the state was saved",
                         pair.stage, pair.length[0], pair.text[0], pair.length[1], pair.text[1]);
 }
 
@@ -158,7 +158,7 @@ static tsr_status go_to(tsr_pipeline *p, uint64_t epoch, uint64_t index, tsr__er
 {
   if (p->stream) {
     if (epoch > INT64_MAX / 2 || index > (uint64_t)(INT64_MAX / p->args.batch_size))
-      return tsr__error_set(error, TSR_EPARSE, "the state is of no stream");
+      return tsr__error_set(error, TSR_EPARSE, "the state does not belong to a stream");
     p->stream_epoch = (int64_t)epoch;
     p->stream_index = (int64_t)index;
     p->stream_skip = (int64_t)index * p->args.batch_size;
@@ -179,11 +179,11 @@ tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr_
   const unsigned char *from = state;
   /* States come from checkpoints, which others may have written: nothing is read before this. */
   if (size < HEAD || memcmp(from, magic, MAGIC) != 0)
-    return tsr__error_set(error, TSR_EPARSE, "%zu bytes that are no state of a pipeline", size);
+    return tsr__error_set(error, TSR_EPARSE, "the %zu bytes are not a state of a pipeline", size);
   size_t length = (size_t)get_number(from + 56, 4);
   if (length != size - HEAD || get_number(from + 8, 8) != tsr__hash(from + 16, size - 16, 0))
     return tsr__error_set(error, TSR_EPARSE,
-                          "the state is damaged: its %zu bytes do not hash to what it says", size);
+                          "the state is damaged: its %zu bytes do not match its checksum", size);
   if (check_text(p, (const char *)from + HEAD, length, error)) return error->status;
   if (go_to(p, get_number(from + 16, 8), get_number(from + 24, 8), error)) return error->status;
   /* Behind all checks: a state that is refused has changed nothing. */

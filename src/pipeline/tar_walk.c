@@ -105,14 +105,15 @@ static tsr_status take_key(tar_walk *t, const char *key, const char *value, size
     t->size = 0;
     for (size_t i = 0; i < length; i++) {
       bool digit = value[i] >= '0' && value[i] <= '9';
-      if (!digit || t->size >> 58) return damaged(t, "its size by pax is no number", error);
+      if (!digit || t->size >> 58)
+        return damaged(t, "its size in the pax header is not a number", error);
       t->size = t->size * 10 + (value[i] - '0');
     }
   }
   if (!strncmp(key, "GNU.sparse", 10))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: member %lld at byte %lld is sparse, which is not read; pack it "
-                          "without --sparse",
+                          "%s: member %lld at byte %lld is sparse, which is not supported; pack "
+                          "the archive without --sparse",
                           t->w->file->path, (long long)t->members, (long long)t->at);
   return TSR_OK;
 }
@@ -120,7 +121,7 @@ static tsr_status take_key(tar_walk *t, const char *key, const char *value, size
 /* "LENGTH KEY=VALUE\n", one behind the other; the length is of all of it. */
 static tsr_status take_pax(tar_walk *t, const char *text, size_t length, tsr__error *error)
 {
-  const char *broken = "what pax says of the next member is broken";
+  const char *broken = "the pax header of the next member is broken";
   while (length && !error->status) {
     size_t whole = 0, digits = 0;
     char key[64] = { 0 };
@@ -148,7 +149,8 @@ static tsr_status take_pax(tar_walk *t, const char *text, size_t length, tsr__er
 static tsr_status take_ahead(tar_walk *t, char kind, int64_t size, tsr__error *error)
 {
   /* It must lie in one window, and no name is as long. */
-  if (size > NAME_MOST) return damaged(t, "it says more than 64 KiB of the next member", error);
+  if (size > NAME_MOST)
+    return damaged(t, "the header of the next member has more than 64 KiB", error);
   if (!size) return TSR_OK;
   const unsigned char *bytes = tsr__walk_look(t->w, t->at + BLOCK, size, NULL, error);
   if (!bytes) return error->status;
@@ -193,7 +195,7 @@ static tsr_status keep_member(tar_walk *t, const char *name, int64_t size, tsr__
   tsr__text_put(&t->last, name, strlen(name));
   t->last_key = key;
   return texts->failed || t->last.failed
-             ? tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the names of its members",
+             ? tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the names of members",
                               t->w->file->path)
              : TSR_OK;
 }
@@ -211,22 +213,21 @@ static tsr_status take_member(tar_walk *t, const unsigned char *header, tsr__err
   char kind = (char)header[156];
   int64_t size = number_of(header + 124, 12), left = t->w->file->size - t->at - BLOCK;
   if (!sum_holds(header))
-    return damaged(t,
-                   "its header does not match its checksum; this is no tar archive, or it is "
-                   "damaged",
-                   error);
+    return damaged(
+        t, "its header does not match its checksum; the file is not a tar archive, or is damaged",
+        error);
   /* What pax says of a size is the next member's, not that of the header that carries it. */
   bool ahead = kind == 'L' || kind == 'K' || kind == 'x' || kind == 'g';
   if (!ahead && t->size >= 0) size = t->size;
   if (!has_bytes(kind)) size = 0;
-  if (size < 0) return damaged(t, "its size is no number", error);
+  if (size < 0) return damaged(t, "its size is not a number", error);
   /* Before anything is looked at, and before the sum below, which so cannot overflow. */
   if (size > left)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s: member %lld at byte %lld is cut off: %lld bytes, of which %lld are "
-                          "there",
-                          t->w->file->path, (long long)t->members, (long long)t->at,
-                          (long long)size, (long long)left);
+    return tsr__error_set(
+        error, TSR_EPARSE,
+        "%s: member %lld at byte %lld is cut off: it has %lld bytes, but only %lld are in the file",
+        t->w->file->path, (long long)t->members, (long long)t->at, (long long)size,
+        (long long)left);
   if (kind == 'L' || kind == 'x') take_ahead(t, kind, size, error);
   else if (kind == 'S') take_key(t, "GNU.sparse", "", 0, error);
   else if (!ahead) {

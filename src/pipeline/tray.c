@@ -62,8 +62,8 @@ static void check_rows(const tsr_pipeline *p, const tsr__column *column, const t
   if (error->status || !on->strict || !shape.dims[0]) return;
   if (tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause))
     tsr__error_set(error, cause.status,
-                   "the last batch has %lld rows: %s; TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep "
-                   "batches alike",
+                   "the last batch has %lld rows: %s; use TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, "
+                   "which keep batch sizes equal",
                    (long long)shape.dims[0], cause.text);
 }
 
@@ -77,10 +77,10 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   tsr__error cause = { 0 };
   /* Batches have their elements: there is nothing to be summed, and nothing to be decided later. */
   if (on->unreduced || on->open)
-    return tsr__error_set(error, TSR_EARG,
-                          "field %.80s: a spec with '?' or ';sum'; say where its "
-                          "rows lie",
-                          column->name);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "field %.80s: its spec has '?' or ';sum', expected axes or '-' for every dim",
+        column->name);
   const tsr__dealer *dealer = p->source->dealer;
   for (int b = 0; b < (dealer ? dealer->bucket_count : 1) && !cause.status; b++)
     check_rows(p, column, on, dealer ? &dealer->buckets[b] : NULL, &cause);
@@ -97,6 +97,17 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   return TSR_OK;
 }
 
+static tsr_status unknown_field(const tsr_source *source, const char *name, tsr__error *error)
+{
+  tsr__known known = { .count = 0 };
+  char hint[TSR__HINT];
+  for (int c = 0; c < source->column_count; c++)
+    tsr__known_add(&known, source->columns[c].name, strlen(source->columns[c].name));
+  return tsr__error_set(error, TSR_EARG,
+                        ".fields names '%.80s', but the source has no such field%s", name,
+                        tsr__known_hint(&known, name, hint));
+}
+
 tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, tsr__error *error)
 {
   const tsr_source *source = p->source;
@@ -105,8 +116,7 @@ tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, ts
   if (!p->placing) return tsr__error_set(error, TSR_ENOMEM, "no memory for a pipeline");
   for (int i = 0; i < TSR_MAX_FIELDS && args->fields[i].name; i++)
     if (tsr__column_find(source->columns, source->column_count, args->fields[i].name) < 0)
-      return tsr__error_set(error, TSR_EARG, ".fields names '%.80s', which the source has not",
-                            args->fields[i].name);
+      return unknown_field(source, args->fields[i].name, error);
   for (int c = 0; c < source->column_count && !error->status; c++) place_column(p, args, c, error);
   p->mask_on = rows_of(&args->on);
   if (error->status) return error->status;

@@ -378,8 +378,8 @@ static tsr_status check_local(const placing *job, const tsr__rel *in)
   for (int p = 0; p < tsr__positions(job->to); p++)
     if (!tsr__device_local(tsr__topology_of(in->rt), tsr__position_device(job->to, p)))
       return tsr__error_set(job->error, TSR_EUNSUPPORTED,
-                            "rows cannot yet be moved between processes: device %d is another's; "
-                            "use a mesh of this process's devices",
+                            "rows cannot yet be moved between processes: device %d belongs to "
+                            "another process; use a mesh of this process's devices",
                             tsr__position_device(job->to, p));
   return TSR_OK;
 }
@@ -455,7 +455,7 @@ static tsr_status concat(const tsr__rel *const *in, int count, tsr__rel *out, ts
     if (!equal)
       status = tsr__error_set(error, TSR_EDTYPE,
                               "concat: table %d has other columns than the first; select and cast "
-                              "them alike before",
+                              "the same columns first",
                               i);
   }
   if (!status) status = placing_new(&job, in, count);

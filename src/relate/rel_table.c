@@ -126,8 +126,8 @@ static tsr_status check_reach(const tsr__rel *rel, tsr__error *error)
   for (int p = 0; rel->sharding.mesh && p < tsr__positions(&rel->sharding); p++)
     if (!tsr__device_local(tsr__topology_of(rel->rt), tsr__position_device(&rel->sharding, p)))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "rows cannot yet be moved between processes: device %d is another's; "
-                            "use a mesh of this process's devices",
+                            "rows cannot yet be moved between processes: device %d belongs to "
+                            "another process; use a mesh of this process's devices",
                             tsr__position_device(&rel->sharding, p));
   return TSR_OK;
 }
@@ -195,7 +195,7 @@ static tsr_status see_columns(const tsr__rel *rel, tsr__views *out, tsr__error *
   size_t bytes = (2 * (size_t)rel->count + 1) * sizeof(tsr__value *);
   const tsr__value **values = tsr__new(&rel->rt->heap, bytes);
   if (!values)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   for (int c = 0; c < rel->count; c++) {
     values[2 * c] = rel->column[c].values;
     values[2 * c + 1] = rel->column[c].valid;
@@ -424,11 +424,11 @@ tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr
   tsr_memory memory = tsr__devices_of(need->rt)->ops->memory(need->rt, device);
   if (need->stats && bytes > need->stats->need) need->stats->need = bytes;
   if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "%s needs %lld more bytes on device %d, which holds %lld of the %lld that "
-                        ".memory_limit allows; use more devices, fewer columns, or raise the limit",
-                        need->what, (long long)bytes, device, (long long)memory.now,
-                        (long long)memory.limit);
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "%s needs %lld more bytes on device %d, but the device holds %lld of the %lld bytes that "
+      ".memory_limit allows; use more devices, fewer columns, or raise the limit",
+      need->what, (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
 }
 
 void tsr__stats_add(tsr__rel_stats *stats, const char *what, const tsr__moved *moved)

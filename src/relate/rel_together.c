@@ -21,7 +21,7 @@ bool tsr__rel_apart(const tsr_runtime *rt, const tsr_sharding *sharding)
 static tsr_status no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
-                        "no memory for what processes tell each other; free some arrays");
+                        "no memory for the messages between processes; free some arrays");
 }
 
 typedef void join_fn(void *user, const tsr__peers_note *note);

@@ -48,7 +48,7 @@ static tsr_status check_opts(const tsr_draw_opts *opts, tsr__error *error)
   if (!(opts->scale >= 0 && opts->scale <= 100)) {
     char scale[32];
     tsr__text_f64(scale, opts->scale);
-    return tsr__error_set(error, TSR_EARG, "its scale is %s, expected 0 (which is 1) to 100",
+    return tsr__error_set(error, TSR_EARG, ".scale is %s, expected 0 (the default, 1) to 100",
                           scale);
   }
   /* All three within the same bounds. */
@@ -57,7 +57,7 @@ static tsr_status check_opts(const tsr_draw_opts *opts, tsr__error *error)
   if (opts->max_width < least) least = opts->max_width;
   if (opts->max_width > most) most = opts->max_width;
   if (least >= 0 && most <= MOST_WIDTH) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "a width of %d characters, expected 0 (the default) to %d",
+  return tsr__error_set(error, TSR_EARG, ".width is %d characters, expected 0 (the default) to %d",
                         least < 0 ? least : most, (int)MOST_WIDTH);
 }
 
@@ -76,14 +76,15 @@ static tsr_status check_drawn(const tsr_scope *scope, const tsr_sharding *shardi
   if (tsr__shape_check(shape, error) || tsr__sharding_check_form(sharding, shape, error))
     return error->status;
   if (sharding->mesh && sharding->mesh->rt != scope->rt)
-    return tsr__error_set(error, TSR_EAXIS,
-                          "the mesh %s belongs to another runtime; make it with the scope's",
-                          tsr_mesh_text(sharding->mesh));
+    return tsr__error_set(
+        error, TSR_EAXIS,
+        "the mesh %s belongs to another runtime; make the mesh with the runtime of the scope",
+        tsr_mesh_text(sharding->mesh));
   if (tsr__positions(sharding) <= MOST_POSITIONS) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG,
-                        "mesh %s has %d devices, of which at most %d are drawn; draw a smaller one",
-                        tsr_mesh_text(sharding->mesh), tsr__positions(sharding),
-                        (int)MOST_POSITIONS);
+  return tsr__error_set(
+      error, TSR_EARG,
+      "mesh %s has %d devices, expected at most %d for a drawing; draw a smaller mesh",
+      tsr_mesh_text(sharding->mesh), tsr__positions(sharding), (int)MOST_POSITIONS);
 }
 
 static void name_kind(tsr__drawing *d, const tsr_scope *scope)

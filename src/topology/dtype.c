@@ -74,7 +74,7 @@ tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error)
 {
   if (tsr__dtype_known(dtype)) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE,
-                        "%d is no dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
+                        "%d is not a dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
                         "TSR_F16, TSR_BF16, TSR_F32 or TSR_F64",
                         (int)dtype);
 }

@@ -111,7 +111,8 @@ static tsr_status check_question(const char *call, const tsr_sharding **sharding
   tsr__error error = { .status = TSR_OK };
 
   if (!*sharding) *sharding = &unplaced;
-  if (!out) tsr__error_set(&error, TSR_EARG, "the place for the result is NULL; give one");
+  if (!out)
+    tsr__error_set(&error, TSR_EARG, "the pointer for the result is NULL; give the address of one");
   else if (!tsr__shape_check(shape, &error)) tsr__sharding_check_form(*sharding, shape, &error);
   return error.status ? tsr__fail(NULL, NULL, error.status, "%s: %s", call, error.text) : TSR_OK;
 }
@@ -135,8 +136,8 @@ tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_bo
   tsr_status status = check_question(call, &sharding, &shape, out);
   int all = status ? 0 : tsr__positions(sharding);
   if (!status && count != all)
-    status =
-        tsr__fail(NULL, NULL, TSR_EARG, "%s: room for %d boxes, expected %d", call, count, all);
+    status = tsr__fail(NULL, NULL, TSR_EARG, "%s: the array holds %d boxes, expected %d", call,
+                       count, all);
   for (int p = 0; !status && p < count; p++) tsr__box(sharding, &shape, p, &out[p]);
   return status;
 }

@@ -34,7 +34,8 @@ enum { MOST_ABSTRACT = 1 << 20 }; /* positions of a mesh without devices */
 static const tsr__error memory_error = { TSR_ENOMEM, "out of memory for a mesh" };
 static const tsr_mesh memory_mesh = { .text = (char *)"", .error = (tsr__error *)&memory_error };
 static const tsr__error closed_error = {
-  TSR_ESTATE, "the runtime has no devices, as it could not be opened; tsr_runtime_message says why"
+  TSR_ESTATE,
+  "the runtime has no devices, as it could not be opened; tsr_runtime_message has the reason"
 };
 static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *)&closed_error };
 
@@ -42,15 +43,13 @@ static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *
  * somebody may hold them. */
 enum { MOST_BAD = 256 };
 static const tsr__error crowd_error = {
-  TSR_EARG,
-  "a bad mesh, after 256 other bad ones, of which alone the runtime keeps the reasons; look at "
-  "tsr_mesh_message of the first ones"
+  TSR_EARG, "the mesh is wrong, but the runtime keeps the reasons of the first 256 wrong meshes "
+            "only; read tsr_mesh_message of those"
 };
 static const tsr_mesh crowd_mesh = { .text = (char *)"", .error = (tsr__error *)&crowd_error };
 static const tsr__error specs_error = {
-  TSR_EAXIS,
-  "a bad spec, after 256 other bad ones, of which alone the runtime keeps the reasons; look at the "
-  "messages of the first ones"
+  TSR_EAXIS, "the spec is wrong, but the runtime keeps the reasons of the first 256 wrong specs "
+             "only; read the messages of those"
 };
 static const tsr_mesh crowd_of_specs = { .text = (char *)"", .error = (tsr__error *)&specs_error };
 
@@ -114,8 +113,7 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
 
   if (!*at)
     return tsr__error_set(error, TSR_EPARSE,
-                          "mesh \"%s\": no axes; write them as "
-                          "\"data=4,model=2\"",
+                          "mesh \"%s\": there are no axes; write axes as \"data=4,model=2\"",
                           draft->text);
   for (int a = 0;; a++) {
     /* Looked at before the name is read: the draft has room for so many. */
@@ -168,8 +166,8 @@ static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, str
   draft->abstract = opts->abstract;
   if (opts->abstract && opts->devices)
     return tsr__error_set(error, TSR_EARG,
-                          "an abstract mesh has no devices, but a list of them was given; leave "
-                          "out one of the two");
+                          "an abstract mesh has no devices, but a list of devices was given; leave "
+                          "the list or .abstract out");
   for (int a = 0; a < opts->axis_count; a++) {
     if (!opts->names[a])
       return tsr__error_set(error, TSR_EARG, "axis %d of %d of a mesh has no name (NULL)", a,
@@ -265,16 +263,16 @@ static tsr_status check_devices(const tsr__topology *topology, const struct draf
   for (int p = 0; draft->devices && p < draft->device_count; p++) {
     int id = draft->devices[p];
     if (id < 0 || id >= topology->device_count)
-      return tsr__error_set(error, TSR_EARG,
-                            "mesh \"%s\": no device %d at position %d; the "
-                            "runtime's devices are 0 to %d",
-                            draft->text, id, p, topology->device_count - 1);
+      return tsr__error_set(
+          error, TSR_EARG,
+          "mesh \"%s\": there is no device %d for position %d; the runtime's devices are 0 to %d",
+          draft->text, id, p, topology->device_count - 1);
     /* Quadratic, in a number of devices that is small where somebody lists them. */
     for (int q = 0; q < p; q++)
       if (draft->devices[q] == id)
         return tsr__error_set(error, TSR_EARG,
-                              "mesh \"%s\": device %d stands at positions %d "
-                              "and %d; each device holds one part",
+                              "mesh \"%s\": device %d stands at positions %d and %d, expected one "
+                              "position per device",
                               draft->text, id, q, p);
   }
   return TSR_OK;
@@ -534,8 +532,8 @@ static tsr_mesh *mesh_in_order(tsr_runtime *rt, const tsr_mesh_opts *opts, struc
   if (error->status || check_draft(topology, draft, error)) return mesh_of(rt, draft, error);
   if (draft->devices || draft->abstract)
     tsr__error_set(error, TSR_EARG,
-                   "mesh \"%s\": wires say the order of its devices; leave out the list of "
-                   "devices, and .abstract",
+                   "mesh \"%s\": .grid or .outer gives the order of the devices; leave out the "
+                   "list of devices, and .abstract",
                    draft->text);
   int *devices = tsr__new(&rt->heap, bytes);
   if (!devices) return (tsr_mesh *)&memory_mesh;
@@ -632,8 +630,8 @@ static tsr_status check_cut(const tsr_mesh *mesh, struct cut *cut, tsr__error *e
   if (cut->start >= 0 && cut->count >= 1 && cut->start < size && cut->count <= size - cut->start)
     return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
-                        "tsr_mesh_sub: %lld from %lld on along axis '%s', expected at least one of "
-                        "its %lld (mesh %s)",
+                        "tsr_mesh_sub: %lld positions from %lld on along axis '%s', expected at "
+                        "least one, all within its %lld (mesh %s)",
                         (long long)cut->count, (long long)cut->start, cut->name, (long long)size,
                         mesh->text);
 }
@@ -710,8 +708,8 @@ tsr_sharding tsr_on_device(tsr_runtime *rt, int device)
   if (!rt) return tsr_on_with(NULL, "device", NULL);
   if (!topology) return tsr_on_with(&closed_mesh, NULL, NULL);
   if (device < 0 || device >= topology->device_count)
-    tsr__error_set(&error, TSR_EARG, "no device %d; the runtime's devices are 0 to %d", device,
-                   topology->device_count - 1);
+    tsr__error_set(&error, TSR_EARG, "there is no device %d; the runtime's devices are 0 to %d",
+                   device, topology->device_count - 1);
   return tsr_on_with(mesh_of(rt, &draft, &error), NULL, NULL);
 }
 
@@ -724,7 +722,9 @@ tsr_status tsr_mesh_status(const tsr_mesh *mesh)
 
 const char *tsr_mesh_message(const tsr_mesh *mesh)
 {
-  return !mesh ? "no mesh (NULL)" : mesh->error ? mesh->error->text : "";
+  return !mesh         ? "the mesh is NULL; make one with tsr_mesh_make"
+         : mesh->error ? mesh->error->text
+                       : "";
 }
 
 const char *tsr_mesh_text(const tsr_mesh *mesh)

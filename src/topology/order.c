@@ -234,28 +234,31 @@ static tsr_status wire(const tsr_mesh_opts *opts, wiring *w, tsr__error *error)
   for (int a = 0; a < w->axes; a++) {
     int64_t outer = opts->outer[a] ? opts->outer[a] : 1;
     if (outer < 1 || opts->sizes[a] % outer)
-      return tsr__error_set(error, TSR_EARG,
-                            "mesh: %lld processes along axis %d, expected a divisor of its %lld",
-                            (long long)outer, a, (long long)opts->sizes[a]);
+      return tsr__error_set(
+          error, TSR_EARG,
+          "mesh: .outer is %lld along axis %d, expected a divisor of its size %lld",
+          (long long)outer, a, (long long)opts->sizes[a]);
     w->sizes[a] = opts->sizes[a] / outer;
   }
   if (!w->rank) w->grid[w->rank++] = product_of(w->sizes, w->axes);
   int64_t there = product_of(w->grid, w->rank), asked = product_of(w->sizes, w->axes);
   if (there < 0 || there != asked)
-    return tsr__error_set(error, TSR_EARG, "mesh: a grid of %s devices, expected as many as %s",
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh: the grid has %s devices, expected as many as the axes %s",
                           sizes_text(w->grid, w->rank, grid), sizes_text(w->sizes, w->axes, mesh));
   if (opts->ring || assign_whole(w)) return TSR_OK;
   if (!opts->grid_rank || (opts->split && assign_split(w))) return TSR_OK;
   return tsr__error_set(error, TSR_EARG, "mesh: axes of %s do not fit whole axes of a grid of %s%s",
                         sizes_text(w->sizes, w->axes, mesh), sizes_text(w->grid, w->rank, grid),
-                        opts->split ? ", nor parts of them" : "; allow parts of them with .split");
+                        opts->split ? " nor parts of them"
+                                    : "; set .split to allow parts of grid dims");
 }
 
 tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__error *error)
 {
   wiring w = { .rank = opts->grid_rank, .axes = opts->axis_count };
   if (w.rank < 0 || w.rank > TSR_MAX_AXES)
-    return tsr__error_set(error, TSR_EARG, "mesh: a grid of %d dims, expected 1 to %d", w.rank,
+    return tsr__error_set(error, TSR_EARG, "mesh: the grid has %d dims, expected 1 to %d", w.rank,
                           TSR_MAX_AXES);
   memcpy(w.grid, opts->grid, sizeof w.grid);
   if (wire(opts, &w, error)) return error->status;

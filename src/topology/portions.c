@@ -187,13 +187,15 @@ tsr_status tsr_process_part_of(const tsr_sharding *sharding, tsr_shape shape, in
 
   if (!sharding) sharding = &unplaced;
   const tsr_mesh *mesh = sharding->mesh;
-  if (!out) tsr__error_set(&error, TSR_EARG, "the place for the result is NULL; give one");
+  if (!out)
+    tsr__error_set(&error, TSR_EARG, "the pointer for the result is NULL; give the address of one");
   else if (!tsr__shape_check(&shape, &error)) tsr__sharding_check_form(sharding, &shape, &error);
   if (!error.status && mesh && mesh->abstract)
-    tsr__error_set(&error, TSR_EAXIS, "the mesh %s is of sizes alone; give one with devices",
+    tsr__error_set(&error, TSR_EAXIS,
+                   "the mesh %s is abstract: sizes without devices; give a mesh with devices",
                    tsr_mesh_text(mesh));
   if (!error.status && (process < 0 || (mesh && process >= processes_of(mesh))))
-    tsr__error_set(&error, TSR_EARG, "no process %d has a part of it", process);
+    tsr__error_set(&error, TSR_EARG, "there is no process %d with a portion of the array", process);
   if (error.status)
     return tsr__fail(NULL, NULL, error.status, "tsr_process_part_of: %s", error.text);
   for (int d = 0; d < shape.rank; d++) part.count[d] = 1;
@@ -282,11 +284,10 @@ static tsr_mesh *no_block(const tsr_mesh *mesh, int devices)
   int process = tsr__topology_of(mesh->rt)->process_index;
 
   if (devices)
-    tsr__error_set(
-        &error, TSR_EARG,
-        "tsr_mesh_local: the %d devices of process %d are no block of mesh %s; order its "
-        "devices process by process",
-        devices, process, mesh->text);
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_mesh_local: the %d devices of process %d do not form a block of mesh %s; "
+                   "order the devices process by process",
+                   devices, process, mesh->text);
   else
     tsr__error_set(&error, TSR_EARG, "tsr_mesh_local: process %d has no device in mesh %s", process,
                    mesh->text);

@@ -60,10 +60,9 @@ static const tsr_mesh homeless = { .text = (char *)"", .error = (tsr__error *)&h
 
 static const tsr__error newer_error = {
   TSR_EUNSUPPORTED,
-  "tsr_on has an option set that version " TSR_STRINGIZE(TSR_VERSION_MAJOR) "." TSR_STRINGIZE(
+  "tsr_on: an option is set that version " TSR_STRINGIZE(TSR_VERSION_MAJOR) "." TSR_STRINGIZE(
       TSR_VERSION_MINOR) "." TSR_STRINGIZE(TSR_VERSION_PATCH) " does not know; load the library "
-                                                              "the "
-                                                              "program was compiled for"
+                                                              "that the program was compiled for"
 };
 static const tsr_mesh newer_mesh = { .text = (char *)"", .error = (tsr__error *)&newer_error };
 
@@ -125,31 +124,31 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
     return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s'; the mesh has %s%s", spec,
                           word, axes, near_name(mesh, at, words->span, hint));
   case TWICE:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": axis '%s' is used twice; an axis of "
-                          "mesh %s cuts one dim, once",
-                          spec, word, axes);
+    return tsr__error_set(
+        error, TSR_EAXIS,
+        "spec \"%s\": axis '%s' is used twice; each axis of mesh %s shards one dim, once", spec,
+        word, axes);
   case EMPTY:
     return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": an axis name is missing %s%s%s; write "
-                          "'-' for a dim that is not cut (mesh %s)",
+                          "spec \"%s\": an axis name is missing %s%s%s; write '-' for a dim that "
+                          "is not sharded (mesh %s)",
                           spec, words->span ? "before '" : "at the end", word,
                           words->span ? "'" : "", axes);
   case SUM:
     return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
+                          "spec \"%s\": found %s%s%s after ';', expected the axes of partial sums, "
                           "such as 'sum(x)' or 'sum(x+y)' (mesh %s)",
                           spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case TAIL:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
-                          "such as 'sum(x)', or a kind of memory: device, pinned_host or "
-                          "unpinned_host (mesh %s)",
-                          spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
+    return tsr__error_set(
+        error, TSR_EAXIS,
+        "spec \"%s\": found %s%s%s after ';', expected the axes of partial sums, such as 'sum(x)', "
+        "or a kind of memory: device, pinned_host or unpinned_host (mesh %s)",
+        spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case PRIORITY:
     return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": found %s%s%s after ':', expected when the dim may decide "
-                          "how others are cut: p0 (first), p1, p2 or p3 (mesh %s)",
+                          "spec \"%s\": found %s%s%s after ':', expected the dim's priority in "
+                          "propagation: p0 (first), p1, p2 or p3 (mesh %s)",
                           spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case CHARACTER:
     return tsr__error_set(error, TSR_EAXIS,
@@ -158,7 +157,7 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
                           spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   default:
     return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": dims beyond the %d an array can have (mesh %s)", spec,
+                          "spec \"%s\": more dims than the %d an array can have (mesh %s)", spec,
                           TSR_MAX_RANK, axes);
   }
 }
@@ -553,28 +552,28 @@ static tsr_status no_place(const tsr_sharding *sharding, int rank, tsr__error *e
   spec_write(sharding, rank, spec);
   if (sharding->open)
     return tsr__error_set(error, TSR_EAXIS,
-                          "spec %s leaves dim %d to the planner ('?'), but data needs a place; "
+                          "spec %s leaves dim %d to the planner ('?'), but data needs a sharding; "
                           "write '-' or an axis of mesh %s",
                           spec, __builtin_ctz(sharding->open), tsr_mesh_text(sharding->mesh));
   if (sharding->mesh->missing)
     return tsr__error_set(error, TSR_EAXIS,
-                          "mesh %s of a function that was loaded has %d devices, more than there "
-                          "are; open the runtime with so many, or name a mesh that is here",
+                          "mesh %s of a loaded function has %d devices, more than the runtime; "
+                          "open the runtime with that many, or name a mesh of this runtime",
                           tsr_mesh_text(sharding->mesh), tsr_mesh_device_count(sharding->mesh));
   if (sharding->mesh->abstract)
     return tsr__error_set(error, TSR_EAXIS,
-                          "mesh %s is abstract: sizes without devices, where no data can lie; make "
-                          "it with tsr_mesh_make",
+                          "mesh %s is abstract: sizes without devices, which hold no data; make "
+                          "the mesh with tsr_mesh_make",
                           tsr_mesh_text(sharding->mesh));
   if (sharding->memory)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "spec %s asks for memory of kind '%s', but data lies in 'device' alone, "
-                          "which is the default; leave ';%s' out (mesh %s)",
+                          "spec %s asks for memory of kind '%s', but data lies only in 'device', "
+                          "the default; leave ';%s' out (mesh %s)",
                           spec, memories[sharding->memory], memories[sharding->memory],
                           tsr_mesh_text(sharding->mesh));
   return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "spec %s says that parts add up to the value; data that is given is whole: "
-                        "leave ';sum' out (mesh %s)",
+                        "spec %s asks for partial sums, but the given data are the values "
+                        "themselves; leave ';sum' out (mesh %s)",
                         spec, tsr_mesh_text(sharding->mesh));
 }
 

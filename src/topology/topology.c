@@ -76,20 +76,19 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
 
   if (!text)
     return tsr__error_set(error, TSR_EARG,
-                          "no devices are named (NULL); write \"cpu:8\" for "
-                          "8 virtual devices");
+                          "the devices are NULL; write \"cpu:8\" for 8 virtual devices");
   tsr__quote(text, strlen(text), quote);
   if (kind_length != 3 || memcmp(text, "cpu", 3) != 0)
     return tsr__error_set(error, TSR_EPARSE,
-                          "devices \"%s\": no device kind '%s'; there is cpu: "
-                          "write \"cpu:8\" for 8 virtual devices",
+                          "devices \"%s\": there is no device kind '%s', only cpu; write \"cpu:8\" "
+                          "for 8 virtual devices",
                           quote, tsr__quote(text, kind_length, kind));
   int count = colon ? device_number(colon + 1) : 1;
   if (!count)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "devices \"%s\": '%s' is no device count; write a "
-                          "number from 1 to %d after \"cpu:\"",
-                          quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
+    return tsr__error_set(
+        error, TSR_EPARSE,
+        "devices \"%s\": '%s' is not a device count; write a number from 1 to %d after \"cpu:\"",
+        quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
   /* One process: others are for tsr__topology_spread, until there are some. */
   *out = (tsr__topology){
     .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
@@ -125,9 +124,7 @@ tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
   if (!rt) return TSR_EARG;
   if (rt->error.status) return rt->error.status; /* inert: nothing may be hung on it */
   if (rt->slots[TSR__SLOT_TOPOLOGY])
-    return tsr__runtime_fail(rt, TSR_ESTATE,
-                             "tsr_runtime_open: the runtime has its devices "
-                             "already");
+    return tsr__runtime_fail(rt, TSR_ESTATE, "tsr_runtime_open: the runtime has devices already");
   if (tsr__topology_parse(devices, &parsed, &error))
     return tsr__runtime_fail(rt, error.status, "tsr_runtime_open: %s", error.text);
   tsr__topology *topology = tsr__new(&rt->heap, sizeof *topology);

@@ -123,7 +123,7 @@ tsr_status tsr_type_parse_at(tsr_scope *scope, const tsr_mesh *mesh, const char 
 
   if (!text || !out)
     return tsr__fail(scope, site, TSR_EARG, "tsr_type_parse: %s is NULL",
-                     text ? "the place for the type" : "the text");
+                     text ? "the pointer for the type" : "the text");
   if (read_type(mesh, text, &type, &error))
     return tsr__fail(scope, site, error.status, "tsr_type_parse: %s", error.text);
   *out = type;

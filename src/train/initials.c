@@ -31,18 +31,18 @@ static void check(tsr_initial_rule rule, tsr_initial_law law, const tsr_random_a
 {
   if (a->shape.rank < 2)
     tsr__error_set(error, TSR_ESHAPE,
-                   "tsr_initial: a shape of %d dims, expected [..., in, out]; a bias is zeros, "
-                   "tsr_full",
+                   "tsr_initial: the shape has %d dims, expected [..., in, out]; make the zeros of "
+                   "a bias with tsr_full",
                    a->shape.rank);
   else if ((unsigned)rule > TSR_LECUN || (unsigned)law > TSR_INITIAL_TRUNCATED)
     tsr__error_set(error, TSR_EARG,
-                   "tsr_initial: rule %d and law %d, expected those of tsr_initial_rule and "
-                   "tsr_initial_law",
+                   "tsr_initial: .rule is %d and .law is %d, expected values of tsr_initial_rule "
+                   "and tsr_initial_law",
                    (int)rule, (int)law);
   else if (a->low < 0 || a->low > 0 || a->high < 0 || a->high > 0)
     tsr__error_set(error, TSR_EARG,
-                   "tsr_initial: .low and .high are set, expected none; the rule says how wide "
-                   "draws are");
+                   "tsr_initial: .low or .high is set, expected neither; the rule gives the range "
+                   "of the draws");
 }
 
 tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_law law,

@@ -28,16 +28,16 @@ static bool check_truth(const tsr_cross_entropy_args *a, tsr__error *error)
   bool fit = scores.rank > 0 && tsr__shape_same(&line, &truth);
   if (!tsr__of_floats(a->scores) || a->truth->dtype == TSR_BOOL)
     tsr__error_set(error, TSR_EDTYPE,
-                   "tsr_cross_entropy: scores %s and truth %s, expected scores of floats, and "
-                   "integers or floats; convert with tsr_cast",
+                   "tsr_cross_entropy: the scores are %s and the truth is %s, expected scores of "
+                   "floats, and a truth of integers or floats; convert with tsr_cast",
                    tsr_type_of(a->scores), tsr_type_of(a->truth));
   else if (!fit)
     tsr__error_set(error, TSR_ESHAPE,
-                   "tsr_cross_entropy: scores %s and truth %s, expected a class for each line of "
-                   "scores, or as many floats as there are scores",
+                   "tsr_cross_entropy: the scores are %s and the truth is %s, expected one class "
+                   "for each line of scores, or one float for each score",
                    tsr_type_of(a->scores), tsr_type_of(a->truth));
   else if (!(a->smoothing >= 0 && a->smoothing <= 1))
-    tsr__error_set(error, TSR_EARG, "tsr_cross_entropy: a smoothing of %s, expected 0 to 1", text);
+    tsr__error_set(error, TSR_EARG, "tsr_cross_entropy: .smoothing is %s, expected 0 to 1", text);
   return !error->status;
 }
 

@@ -25,14 +25,15 @@ static bool check_known(array *known, const char *call, const char *site)
   const char *found = tsr_tree_text(known);
   array *at[5] = { NULL };
   if (!found) {
-    tsr__fail(tsr__home(known), site, TSR_ENOMEM, "%s: no memory to compare what is known", call);
+    tsr__fail(tsr__home(known), site, TSR_ENOMEM, "%s: no memory to compare the metric's state",
+              call);
     return false;
   }
   bool fine = !strcmp(found, form) && tsr_tree_leaves(known, at, 5) == 5;
   for (int i = 0; fine && i < 5; i++) fine = at[i]->dtype == TSR_F64 && !at[i]->shape.rank;
   if (!fine)
     tsr__fail(tsr__home(known), site, TSR_EARG,
-              "%s: found %s, expected what tsr_metric_start or tsr_metric_add gave, %s of f64[]",
+              "%s: found %s, expected a result of tsr_metric_start or tsr_metric_add, %s of f64[]",
               call, found, form);
   return fine;
 }
@@ -165,6 +166,7 @@ array *tsr_metric_of_at(array *known, tsr_metric which, const char *site)
   case TSR_METRIC_MIN: return at[3];
   case TSR_METRIC_MAX: return at[4];
   }
-  tsr__error_set(&error, TSR_EARG, "tsr_metric_of: %d, expected one of tsr_metric", (int)which);
+  tsr__error_set(&error, TSR_EARG,
+                 "tsr_metric_of: the metric is %d, expected a value of tsr_metric", (int)which);
   return tsr__refused(known, &error, site);
 }

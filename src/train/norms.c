@@ -60,7 +60,8 @@ array *tsr_clip_norm_at(array *tree, double limit, const char *site)
   if (!(limit > 0)) {
     char text[32];
     tsr__text_f64(text, limit);
-    tsr__error_set(&error, TSR_EARG, "tsr_clip_norm: a limit of %s, expected one above 0", text);
+    tsr__error_set(&error, TSR_EARG, "tsr_clip_norm: the limit is %s, expected a number above 0",
+                   text);
     return tsr__refused(tree, &error, site);
   }
   array *norm = norm_of(tree, site);

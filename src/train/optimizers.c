@@ -45,8 +45,8 @@ array **tsr__floats_of(array *tree, const char *call, int *count, const char *si
   for (int i = 0; all && i < *count; i++) {
     if (tsr__of_floats(all[i])) continue;
     tsr__fail(tsr__home(tree), site, TSR_EDTYPE,
-              "%s: array %s of the tree is %s, expected floats; keep others beside it, or convert "
-              "them with tsr_cast",
+              "%s: array %s of the tree is %s, expected floats; keep other arrays outside the "
+              "tree, or convert them with tsr_cast",
               call, tsr__leaf_path(tsr__home(tree), tree, i), tsr_type_of(all[i]));
     return NULL;
   }
@@ -73,16 +73,16 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
   }
   if (strcmp(form, found) != 0) {
     tsr__fail(tsr__home(tree), site, TSR_EARG,
-              "tsr_tree: the %s is %s, expected the form of the model, %s; give what belongs to "
-              "this model",
+              "tsr_tree: the %s is %s, expected the form of the model, %s; give the tree that "
+              "belongs to this model",
               what, found, form);
     return false;
   }
   for (int i = 0; i < count; i++) {
     if (tsr__shape_same(&own[i]->shape, &all[i]->shape)) continue;
     tsr__fail(tsr__home(tree), site, TSR_ESHAPE,
-              "tsr_tree: array %s of the %s is %s, expected the shape of the model's, %s; give "
-              "what belongs to this model",
+              "tsr_tree: array %s of the %s is %s, expected the shape in the model, %s; give the "
+              "tree that belongs to this model",
               tsr__leaf_path(tsr__home(tree), tree, i), what, tsr_type_of(all[i]),
               tsr_type_of(own[i]));
     return false;
@@ -184,9 +184,9 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
   }
   if (!tsr__is_given(rate) || (rate.array && !rate.array->inert && rate.array->shape.rank)) {
     tsr__fail(scope, s->site, TSR_EARG,
-              "tsr_tree: the rate is %s, expected a number; give .rate = "
-              "TSR_OPERAND(0.01), or what tsr_schedule makes",
-              rate.array ? tsr_type_of(rate.array) : "not there");
+              "tsr_tree: the rate is %s, expected a number; give .rate = TSR_OPERAND(0.01), or a "
+              "result of tsr_schedule",
+              rate.array ? tsr_type_of(rate.array) : "missing");
     return false;
   }
   /* Only who keeps squares counts steps: what nobody uses would read the state all the same. */
@@ -295,8 +295,8 @@ array *tsr_sgd_at(const tsr_sgd_args *given, const char *site)
                  .nesterov = a.nesterov,
                  .site = site };
   if (!check(trees, good,
-             "a momentum or decay out of range, expected 0 <= .momentum < 1, above 0 "
-             "with .nesterov, and .decay >= 0",
+             ".momentum or .decay is out of range, expected 0 <= .momentum < 1, above 0 with "
+             ".nesterov, and .decay >= 0",
              site) ||
       !open_step(&s, a.state, a.rate, (const char *const[2]){ "velocity", NULL }))
     return inert_beside(trees, site);
@@ -381,8 +381,8 @@ array *tsr_adam_at(const tsr_adam_args *given, const char *site)
                  .smooth = a.smooth > 0 ? a.smooth : 1e-8,
                  .site = site };
   if (!check(trees, good,
-             "a number out of range, expected .beta1 and .beta2 from 0 to below 1, "
-             ".smooth and .decay not below 0",
+             "a number is out of range, expected .beta1 and .beta2 from 0 to below 1, .smooth and "
+             ".decay not below 0",
              site) ||
       !open_step(&s, a.state, a.rate, (const char *const[2]){ "mean", "square" }))
     return inert_beside(trees, site);

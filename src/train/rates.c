@@ -20,20 +20,21 @@ static void check(const tsr_schedule_args *a, tsr__error *error)
   tsr__text_f64(text, a->factor);
   if (dtype == TSR_BOOL || tsr__dtype_float(dtype) || a->step->shape.rank)
     tsr__error_set(error, TSR_EDTYPE,
-                   "tsr_schedule: the step is %s, expected one integer, such as an optimiser's "
-                   "state counts",
+                   "tsr_schedule: the step is %s, expected one integer, such as the count in an "
+                   "optimiser's state",
                    tsr_type_of(a->step));
   else if ((unsigned)a->kind > TSR_SCHEDULE_STEPS)
-    tsr__error_set(error, TSR_EARG, "tsr_schedule: kind %d, expected one of tsr_schedule_kind",
+    tsr__error_set(error, TSR_EARG,
+                   "tsr_schedule: .kind is %d, expected a value of tsr_schedule_kind",
                    (int)a->kind);
   else if (a->warmup < 0 || (a->kind == TSR_SCHEDULE_COSINE && a->steps <= a->warmup))
     tsr__error_set(error, TSR_EARG,
-                   "tsr_schedule: %lld steps with a warm-up of %lld, expected more steps than "
-                   "the warm-up has; give .steps",
+                   "tsr_schedule: .steps is %lld with a warm-up of %lld steps, expected more; give "
+                   "a larger .steps",
                    (long long)a->steps, (long long)a->warmup);
   else if (a->kind == TSR_SCHEDULE_STEPS && (a->every < 1 || !(a->factor > 0)))
     tsr__error_set(error, TSR_EARG,
-                   "tsr_schedule: a factor of %s after each %lld steps, expected both above 0; "
+                   "tsr_schedule: .factor is %s and .every is %lld steps, expected both above 0; "
                    "give .every and .factor",
                    text, (long long)a->every);
 }

@@ -34,8 +34,8 @@ static bool check_leaf(const asked *p, const tsr_array *want, tsr_array *got, in
   char expected[160];
   tsr_type_text((tsr_dtype)want->dtype, want->shape, NULL, expected, sizeof expected);
   tsr__fail(p->scope, p->site, got->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-            "tsr_associative_scan: array %s of what is combined is %s, of two of %s; combine gives "
-            "what it takes: cast or reshape it",
+            "tsr_associative_scan: array %s of the result of combine is %s, but its operands are "
+            "%s; combine must return the type of its operands: cast or reshape the result",
             tsr__leaf_path(p->scope, p->like, i), tsr_type_of(got), expected);
   return false;
 }
@@ -81,8 +81,8 @@ static bool find_dims(asked *p, tsr_array *const *all, int dim)
     int64_t size = all[i]->shape.dims[dims[i]];
     if (i && size != p->size)
       tsr__error_set(&error, TSR_ESHAPE,
-                     "tsr_associative_scan: array %d is %s, of %lld elements along dim %d, but "
-                     "those before have %lld; give arrays of as many",
+                     "tsr_associative_scan: array %d is %s, with %lld elements along dim %d, but "
+                     "the arrays before have %lld; give arrays of equal size there",
                      i, tsr_type_of(all[i]), (long long)size, dims[i], (long long)p->size);
     p->size = size;
   }

@@ -98,16 +98,16 @@ static bool read_axes(collective *c, const char *text, tsr__error *error)
       tsr__text_init(&known, &c->scope->rt->heap);
       tsr__axes_text(c->scope, &known);
       tsr__error_set(error, TSR_EAXIS,
-                     "%s: no axis \"%.*s\" is mapped over here%s%s; call it in the body of "
-                     "tsr_shard_map or a tsr_vmap with that .axis",
+                     "%s: no axis \"%.*s\" is mapped over here%s%s; make the call in the body of "
+                     "tsr_shard_map or of a tsr_vmap with that .axis",
                      c->name, (int)length, at, known.length ? ", but " : "", tsr__text_get(&known));
       tsr__text_free(&known);
       return false;
     }
     for (int i = 0; i < c->over.count; i++) {
       if (c->over.at[i] != axis) continue;
-      tsr__error_set(error, TSR_EAXIS, "%s: axis %s stands twice in \"%s\"; name it once", c->name,
-                     axis->name, text);
+      tsr__error_set(error, TSR_EAXIS, "%s: axis %s is named twice in \"%s\"; name each axis once",
+                     c->name, axis->name, text);
       return false;
     }
     c->over.at[c->over.count++] = axis;
@@ -225,8 +225,9 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
   *g = (grouping){ .groups = 1, .each = size };
   if (!count) return true;
   if (count < 0 || !args->groups || size % count) {
-    tsr__error_set(error, TSR_EARG, "%s: %lld groups of %lld places, expected groups of one size",
-                   c->name, (long long)count, (long long)size);
+    tsr__error_set(error, TSR_EARG,
+                   "%s: %lld groups for %lld positions, expected groups of one size", c->name,
+                   (long long)count, (long long)size);
     return false;
   }
   g->groups = count;
@@ -245,7 +246,7 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
   for (int64_t i = 0; i < size; i++) {
     int place = args->groups[i];
     if (place < 0 || place >= size || g->back[place] >= 0) {
-      tsr__error_set(error, TSR_EARG, "%s: place %d in the groups, expected each of 0..%lld once",
+      tsr__error_set(error, TSR_EARG, "%s: position %d in .groups, expected each of 0..%lld once",
                      c->name, place, (long long)size - 1);
       return false;
     }
@@ -355,7 +356,7 @@ static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t part
 {
   if (x->inert || x->shape.dims[at] % parts == 0) return tsr__split_dim(x, at, parts, c->site);
   tsr__fail(c->scope, c->site, TSR_ESHAPE,
-            "%s: dim %d of %lld elements is cut into %lld, expected a multiple", c->name, at - 1,
+            "%s: dim %d has %lld elements, expected a multiple of %lld", c->name, at - 1,
             (long long)x->shape.dims[at], (long long)parts);
   return tsr__make_inert(c->scope, c->site);
 }
@@ -369,8 +370,8 @@ static bool deals_out(const collective *c, const grouping *g, const tsr_collecti
 {
   if (args->tiled || args->x->shape.dims[dim] == g->each) return true;
   tsr__fail(c->scope, c->site, TSR_ESHAPE,
-            "%s: dim %d of %s is dealt out to %lld places, expected one element each; .tiled deals "
-            "out pieces",
+            "%s: dim %d of %s is split over %lld positions, expected one element for each; set "
+            ".tiled to give each a slice",
             c->name, dim, tsr_type_of(args->x), (long long)g->each);
   return false;
 }
@@ -459,8 +460,8 @@ static bool check_ragged(const collective *c, const tsr_ragged_args *a)
            lists[i]->shape.dims[0] == c->over.size;
   if (fits) return true;
   tsr__fail(c->scope, c->site, TSR_ESHAPE,
-            "%s: %s is sent into %s by %s, %s and %s; rows must be alike, and .starts, .sizes and "
-            ".places have one integer for each of %lld places",
+            "%s: x is %s, .to is %s, and .starts, .sizes and .places are %s, %s and %s; rows of x "
+            "and .to must be alike, and the lists must have one integer for each of %lld positions",
             c->name, tsr_type_of(a->x), tsr_type_of(a->to), tsr_type_of(a->starts),
             tsr_type_of(a->sizes), tsr_type_of(a->places), (long long)c->over.size);
   return false;
@@ -611,11 +612,10 @@ tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
     int from = args.pairs[i].from, to = args.pairs[i].to;
     bool there = from >= 0 && from < size && to >= 0 && to < size;
     if (!there || source[to] >= 0 || sends[from]++)
-      tsr__error_set(
-          &error, TSR_EARG,
-          "tsr_ppermute: pair %d is %d to %d, expected each of 0..%lld at most once as a "
-          "source and once as a destination",
-          i, from, to, (long long)size - 1);
+      tsr__error_set(&error, TSR_EARG,
+                     "tsr_ppermute: pair %d sends from %d to %d, expected each of 0..%lld at most "
+                     "once as a source and once as a destination",
+                     i, from, to, (long long)size - 1);
     else source[to] = from;
   }
   return error.status ? refuse(&c, &error) : permute(&c, args.x, source);
@@ -631,14 +631,16 @@ tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, i
   int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
   if (!source) return tsr__or_no_memory(c.scope, NULL, c.name, site);
   if (count != size)
-    tsr__error_set(&error, TSR_EARG, "tsr_pshuffle: %d sources for %lld places, expected one each",
-                   count, (long long)size);
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_pshuffle: %d sources for %lld positions, expected one for each", count,
+                   (long long)size);
   for (int i = 0; i < count && !error.status; i++) {
     bool there = sources[i] >= 0 && sources[i] < size;
     if (!there || source[size + sources[i]]++)
-      tsr__error_set(&error, TSR_EARG,
-                     "tsr_pshuffle: place %d gets that of %d, expected each of 0..%lld once", i,
-                     sources[i], (long long)size - 1);
+      tsr__error_set(
+          &error, TSR_EARG,
+          "tsr_pshuffle: position %d receives from %d, expected each of 0..%lld once as a source",
+          i, sources[i], (long long)size - 1);
     source[i] = sources[i];
   }
   return error.status ? refuse(&c, &error) : permute(&c, x, source);
@@ -651,7 +653,7 @@ tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const c
   tsr__error error = { .status = TSR_OK };
   if (!open_collective(&c, "tsr_pbroadcast", x, axis, site)) return closed(&c, x);
   if (source < 0 || source >= c.over.size) {
-    tsr__error_set(&error, TSR_EARG, "tsr_pbroadcast: place %d of axis %s, expected 0..%lld",
+    tsr__error_set(&error, TSR_EARG, "tsr_pbroadcast: position %d of axis %s, expected 0..%lld",
                    source, axis, (long long)c.over.size - 1);
     return refuse(&c, &error);
   }

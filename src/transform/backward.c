@@ -267,10 +267,10 @@ static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site
 {
   const char *why = rules[node->op].none;
   tsr__fail(back->replay.scope, site, TSR_EUNSUPPORTED,
-            "%s: %s has no gradient: %s; take it out of what depends on the arguments that are "
-            "differentiated by",
+            "%s: %s has no gradient: %s; the operation must not depend on the arguments of .wrt: "
+            "use tsr_stop_gradient, or a rule of your own with tsr_custom_vjp",
             back->call ? back->call : "tsr_grad", tsr__ops[node->op].name,
-            why ? why : "it has no rule");
+            why ? why : "the operation has no rule");
   back->failed = true;
   return false;
 }

@@ -24,9 +24,9 @@ static const char *none_of(const tsr__opinfo *row)
   switch (row->shape_rule) {
   case TSR__SH_FILTER:
   case TSR__SH_LIST:
-  case TSR__SH_EVEN: return "its rows are known only at run time";
-  case TSR__SH_BLOCKS: return "only plans have it";
-  case TSR__SH_CALL: return "what it calls stands in its place";
+  case TSR__SH_EVEN: return "the number of its rows is known only at run time";
+  case TSR__SH_BLOCKS: return "the operation exists only in plans";
+  case TSR__SH_CALL: return "the called function is inlined instead";
   default: return NULL;
   }
 }
@@ -301,8 +301,8 @@ static bool names_axis(const tsr_sharding *at, const char *name)
 static tsr_array *refuse_place(const node *x)
 {
   tsr__fail(x->batch->replay.scope, x->site, TSR_EAXIS,
-            "tsr_%s: axis %s is manual here: each of its places has its own; leave it out of the "
-            "spec, or place what comes of tsr_shard_map",
+            "tsr_%s: axis %s is manual here: the body runs at one position of the axis; leave the "
+            "axis out of the spec, or place the result of tsr_shard_map",
             x->row->name, x->batch->axis);
   return tsr__make_inert(x->batch->replay.scope, x->site);
 }
@@ -410,7 +410,7 @@ static tsr_array *result(const node *x, bool *varies)
 static tsr_array *refuse(const node *x)
 {
   tsr__fail(x->batch->replay.scope, x->site, TSR_EUNSUPPORTED,
-            "tsr_%s: it cannot be mapped over: %s", x->row->name, none_of(x->row));
+            "tsr_%s: the operation cannot be mapped over: %s", x->row->name, none_of(x->row));
   return tsr__make_inert(x->batch->replay.scope, x->site);
 }
 
@@ -456,11 +456,10 @@ static tsr_array *refuse_full(const node *x)
   tsr_shape shape = tsr__gnode_shape(x->g);
   char type[160];
   tsr_type_text((tsr_dtype)x->g->dtype, shape, NULL, type, sizeof type);
-  tsr__fail(
-      x->batch->replay.scope, x->site, TSR_ESHAPE,
-      "tsr_%s: of each element it is %s, which has all %d dims that there can be, and needs one "
-      "more for what is mapped over; make two of its dims one with tsr_reshape",
-      x->row->name, type, TSR_MAX_RANK);
+  tsr__fail(x->batch->replay.scope, x->site, TSR_ESHAPE,
+            "tsr_%s: the result for each element is %s, which has %d dims, the most an array can "
+            "have, and needs a batch dim too; join two of its dims with tsr_reshape",
+            x->row->name, type, TSR_MAX_RANK);
   return tsr__make_inert(x->batch->replay.scope, x->site);
 }
 

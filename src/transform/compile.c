@@ -45,12 +45,12 @@ tsr_array *tsr_abstract_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape,
 static void add_figures(const tsr_compiled *c, tsr__text *out)
 {
   const tsr_figures *f = &c->figures;
-  tsr__text_add(out, "%s: %lld flops, %lld a device; %d kernel%s, ", c->function->name,
+  tsr__text_add(out, "%s: %lld flops, %lld per device; %d kernel%s, ", c->function->name,
                 (long long)f->flops, (long long)f->device_flops, f->kernels,
                 f->kernels == 1 ? "" : "s");
-  tsr__text_add(out, "%lld bytes read and written a device\n", (long long)f->device_bytes);
+  tsr__text_add(out, "%lld bytes read and written per device\n", (long long)f->device_bytes);
   tsr__text_add(out,
-                "memory a device: %lld bytes of arguments, %lld of results, %lld at the most\n",
+                "memory per device: %lld bytes of arguments, %lld of results, %lld at the peak\n",
                 (long long)f->argument_bytes, (long long)f->result_bytes, (long long)f->peak_bytes);
   for (int k = 0; k < f->kind_count; k++)
     tsr__text_add(out, "%d %s: %lld bytes\n", f->kinds[k].count, f->kinds[k].kind,
@@ -122,7 +122,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
 tsr_compiled *tsr_compile_at(tsr_function *f, tsr_array *const *arguments, int count,
                              const char *site)
 {
-  if (!f) return tsr__fail_null("tsr_compile", "function", site), NULL;
+  if (!f) return tsr__no_function("tsr_compile", site);
   tsr__arguments a = { .in = { arguments, arguments ? count : 0 } };
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
   tsr_compiled *c = tsr__node_new(scope, sizeof *c, site, NULL);
@@ -154,16 +154,17 @@ static bool fits(tsr_scope *scope, const tsr_compiled *c, const tsr__arguments *
   tsr__text type;
   tsr__text_init(&type, &scope->rt->heap);
   if (unlike < 0 || unlike >= a->leaves.count || unlike >= c->traced->argument_count)
-    tsr__fail(scope, site, TSR_EARG,
-              "tsr_compiled_call: %s was compiled for %d arrays in arguments of the forms %.*s and "
-              "is called on %d in others; give those, or use tsr_call",
-              c->function->name, c->traced->argument_count, (int)c->traced->first_leaf,
-              c->traced->key, a->leaves.count);
+    tsr__fail(
+        scope, site, TSR_EARG,
+        "tsr_compiled_call: %s was compiled for %d arrays in arguments of the forms %.*s, but is "
+        "called with %d arrays in arguments of other forms; give those forms, or use tsr_call",
+        c->function->name, c->traced->argument_count, (int)c->traced->first_leaf, c->traced->key,
+        a->leaves.count);
   else {
     tsr__traced_type(c->traced, unlike, &type);
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_compiled_call: array %s of the arguments of %s is %s, but it was compiled for "
-              "%s; give such a one, or use tsr_call",
+              "tsr_compiled_call: array %s of the arguments of %s is %s, but the function was "
+              "compiled for %s; give an array of that type, or use tsr_call",
               tsr__argument_path(scope, a->in, 0, unlike), c->function->name,
               tsr_type_of(a->leaves.at[unlike]), tsr__text_get(&type));
   }
@@ -185,7 +186,7 @@ tsr_array *tsr_compiled_call_at(tsr_compiled *c, tsr_array *const *arguments, in
   tsr__arguments a = { .in = { arguments, arguments ? count : 0 } };
   if (!c) {
     tsr__fail(tsr__home_of(a.in), site, TSR_EARG,
-              "tsr_compiled_call: the compiled function is NULL; give one of tsr_compile");
+              "tsr_compiled_call: the compiled function is NULL; give a result of tsr_compile");
     return tsr__make_inert(tsr__home_of(a.in), site);
   }
   if (!c->traced) return tsr__make_inert(tsr__scope_here(c->node.scope), site);

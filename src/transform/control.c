@@ -135,8 +135,8 @@ static bool fail_carry(const control *c, tsr_array *carry, int leaf, const tsr__
             type ? TSR_EDTYPE
             : at ? TSR_EAXIS
                  : TSR_ESHAPE,
-            "%s: the carry%s%s begins as %s, but the body gives %s; a carry stays what it is: "
-            "begin with that, or %s what the body returns",
+            "%s: the carry%s%s begins as %s, but the body returns %s; a carry keeps its type: "
+            "begin with the returned type, or %s the body's result",
             c->call, path.length ? " " : "", tsr__text_get(&path),
             type_words(want->dtype, &want->shape, at ? &want->sharding : NULL).text,
             type_words(got->dtype, &shape, at).text,
@@ -291,15 +291,16 @@ static bool find_length(control *c, const tsr_array *tree, int64_t asked)
 {
   tsr_array *const *xs = c->in.at + c->attr.carries;
   if (asked < 0 || (!asked && !c->attr.slices)) {
-    fail_control(c, TSR_EARG, "how many steps? give .length, or .xs that has them");
+    fail_control(c, TSR_EARG,
+                 "the number of steps is unknown; give .length, or .xs with one slice per step");
     return false;
   }
   if (!asked && xs[0]->shape.rank) asked = xs[0]->shape.dims[0];
   for (int i = 0; i < c->attr.slices; i++) {
     if (xs[i]->shape.rank && xs[i]->shape.dims[0] == asked) continue;
     tsr__fail(c->scope, c->site, TSR_ESHAPE,
-              "%s: array %s of .xs is %s, expected %lld steps along its first dim; give each array "
-              "as many",
+              "%s: array %s of .xs is %s, expected %lld steps along its first dim, as many as "
+              ".length or the other arrays have",
               c->call, tsr__leaf_path(c->scope, tree, i), tsr_type_of(xs[i]), (long long)asked);
     return false;
   }
@@ -364,10 +365,10 @@ tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_args *asked
   /* An empty range leaves the count at zero: the carry comes out as it went in. */
   if (!error.status && args.upper > args.lower &&
       __builtin_sub_overflow(args.upper, args.lower, &c.attr.count))
-    tsr__error_set(&error, TSR_EARG,
-                   "tsr_fori: from %lld to %lld there are more steps than 63 "
-                   "bits can count; loop in loops",
-                   (long long)args.lower, (long long)args.upper);
+    tsr__error_set(
+        &error, TSR_EARG,
+        "tsr_fori: from %lld to %lld there are more steps than 63 bits can count; nest two loops",
+        (long long)args.lower, (long long)args.upper);
   if (error.status) tsr__fail_error(c.scope, site, &error);
   if (error.status) return inert;
   if (!body) return fail_control(&c, TSR_EARG, "the body is NULL; give a callback");
@@ -383,8 +384,8 @@ static bool check_question(const control *c, const tsr__traced *t)
   if (got && got->dtype == TSR_BOOL && !got->rank) return true;
   tsr_shape shape = got ? tsr__gnode_shape(got) : (tsr_shape){ 0 };
   tsr__fail(c->scope, c->site, TSR_EARG,
-            "%s: whether to go on is %s, expected bool[]; return one, as of a comparison of "
-            "numbers or tsr_any",
+            "%s: the condition returned %s, expected bool[]; return a comparison of numbers or "
+            "tsr_any of an array",
             c->call, got ? type_words(got->dtype, &shape, NULL).text : t->form);
   return false;
 }
@@ -405,8 +406,8 @@ tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *user,
   if (error.status) return inert;
   if (!goes_on || !body)
     return fail_control(&c, TSR_EARG,
-                        "a body is NULL; give one that says whether to go on, and "
-                        "one that makes the next carry");
+                        "the condition or the body is NULL; give a condition to go on, and a body "
+                        "that makes the next carry");
   tsr__operands in = { (tsr_array *const[]){ g.carry, g.with }, g.with ? 2 : 1 };
   /* The question is region 0, the step region 1, which the node runs alternately. */
   if (!trace_body(&c, goes_on, user, in)) return inert_of(&c);
@@ -428,8 +429,8 @@ static bool check_branch(const control *c, int r)
     tsr_shape shape = tsr__gnode_shape(got), other = tsr__gnode_shape(want);
     if (got->dtype == want->dtype && tsr__shape_same(&shape, &other)) continue;
     tsr__fail(c->scope, c->site, got->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: result %d of body %d is %s, but %s of body 0; make all bodies return the same "
-              "types",
+              "%s: result %d of body %d is %s, but of body 0 it is %s; make all bodies return the "
+              "same types",
               c->call, i, r, type_words(got->dtype, &shape, NULL).text,
               type_words(want->dtype, &other, NULL).text);
     return false;
@@ -454,7 +455,7 @@ static tsr_array *choose(control *c, tsr_array *index, void *user, const tsr_swi
   int bodies = 0;
   while (in.count < TSR_MAX_ARGS && args->in[in.count]) in.count++;
   while (bodies < TSR_MAX_BRANCHES && args->bodies[bodies]) bodies++;
-  if (!bodies) return fail_control(c, TSR_EARG, "there is no body; give .bodies");
+  if (!bodies) return fail_control(c, TSR_EARG, "there are no bodies; give .bodies");
   if (!take_choice(c, tsr_cast_at(index, TSR_I64, c->site), in)) return inert_of(c);
   for (int r = 0; r < bodies; r++) {
     if (!trace_body(c, args->bodies[r], user, in)) return inert_of(c);
@@ -477,11 +478,13 @@ static tsr_array *begin_choice(control *c, tsr_array *index, const tsr_switch_ar
   if (inert) return inert;
   if (error.status) tsr__fail_error(c->scope, c->site, &error);
   if (error.status) return tsr__make_inert(c->scope, c->site);
-  if (!index) return fail_control(c, TSR_EARG, "what chooses is NULL; give an array of rank 0");
+  if (!index)
+    return fail_control(c, TSR_EARG, "the predicate or index is NULL; give an array of rank 0");
   if (tsr_is_tree(index) || index->shape.rank) {
-    tsr__fail(c->scope, c->site, TSR_ESHAPE,
-              "%s: what chooses is %s, expected rank 0; tsr_where chooses element by element",
-              c->call, tsr_type_of(index));
+    tsr__fail(
+        c->scope, c->site, TSR_ESHAPE,
+        "%s: the predicate or index is %s, expected rank 0; tsr_where chooses element by element",
+        c->call, tsr_type_of(index));
     return tsr__make_inert(c->scope, c->site);
   }
   return NULL;
@@ -496,7 +499,7 @@ tsr_array *tsr_switch_at(tsr_array *index, void *user, const tsr_switch_args *as
   if (refused) return refused;
   if (!tsr__dtype_integer((tsr_dtype)index->dtype)) {
     tsr__fail(c.scope, site, TSR_EDTYPE,
-              "tsr_switch: the number is %s, expected an integer; cast it, or use tsr_cond",
+              "tsr_switch: the index is %s, expected an integer; cast the index, or use tsr_cond",
               tsr_type_of(index));
     return tsr__make_inert(c.scope, site);
   }
@@ -512,12 +515,13 @@ tsr_array *tsr_cond_at(tsr_array *predicate, void *user, const tsr_switch_args *
   if (refused) return refused;
   if (predicate->dtype != TSR_BOOL) {
     tsr__fail(c.scope, site, TSR_EDTYPE,
-              "tsr_cond: the predicate is %s, expected bool[]; compare it with a number",
+              "tsr_cond: the predicate is %s, expected bool[]; compare the array with a number",
               tsr_type_of(predicate));
     return tsr__make_inert(c.scope, site);
   }
   if (!args.bodies[0] || !args.bodies[1] || args.bodies[2])
-    return fail_control(&c, TSR_EARG, "give two bodies, for true and for false");
+    return fail_control(&c, TSR_EARG,
+                        "a body is NULL; give two bodies, one for true and one for false");
   tsr_body_fn *yes = args.bodies[0];
   args.bodies[0] = args.bodies[1];
   args.bodies[1] = yes;

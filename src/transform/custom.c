@@ -73,8 +73,8 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
   const char *site = c->of->node.site;
   if (rule->result_count != want->count) {
     tsr__fail(scope, site, TSR_EARG,
-              "%s: the rule of %s gives %d arrays, expected %d, one for each array of its %s; "
-              "return them as tsr_tuple, in that order",
+              "%s: the rule of %s returns %d arrays, expected %d, one for each array of its %s; "
+              "return the arrays as a tsr_tuple, in that order",
               c->call, c->of->name, rule->result_count, want->count, whose);
     return false;
   }
@@ -86,8 +86,8 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
     if (!tsr__of_floats(like) || same) continue;
     array *got = tsr__stand_in(scope, (tsr_dtype)node->dtype, &shape, site);
     tsr__fail(scope, site, node->dtype == like->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: the rule of %s gives %s for array %d of its %s, expected %s as that is", c->call,
-              c->of->name, tsr_type_of(got), i, whose, tsr_type_of(like));
+              "%s: the rule of %s returns %s for array %d of its %s, expected %s like that array",
+              c->call, c->of->name, tsr_type_of(got), i, whose, tsr_type_of(like));
     return false;
   }
   return true;
@@ -342,8 +342,8 @@ static const tsr__traced *map_region(const mapped *m, array **in, int count)
   tsr__arguments given = { .in = { in, count } };
   if (!own) return NULL;
   *own = *m;
-  tsr_function *f = tsr__function_new(scope, m->gives ? mapped_body : mapped_rule, own,
-                                      "a rule that is mapped over", site);
+  tsr_function *f =
+      tsr__function_new(scope, m->gives ? mapped_body : mapped_rule, own, "a mapped rule", site);
   if (!f || !tsr__take_leaves(scope, f, &given, site)) return NULL;
   return tsr__trace(scope, f, &given, site);
 }
@@ -491,7 +491,7 @@ static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts(call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null(call, "function", site), NULL;
+  if (!of) return tsr__no_function(call, site);
   tsr_scope *scope = of->node.scope;
   tsr_body_fn *body = turned ? args.forward : args.backward;
   tsr_function *rule = tsr__function_new(scope, body, args.user, of->name, site), *back = rule;
@@ -521,6 +521,6 @@ tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site)
 
 tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)
 {
-  if (!of) tsr__fail_null("tsr_checkpoint", "function", site);
-  return of ? make(of, of, "tsr_checkpoint", of->name, site) : NULL;
+  if (!of) return tsr__no_function("tsr_checkpoint", site);
+  return make(of, of, "tsr_checkpoint", of->name, site);
 }

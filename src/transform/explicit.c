@@ -102,9 +102,10 @@ static bool check_once(walk *w, int node)
   for (int d = 0; d < TSR_MAX_RANK; d++)
     for (int i = 0; i < p->count[d]; i++) {
       if (used >> p->axis[d][i] & 1)
-        return refuse(w, node,
-                      "the result would be cut twice along one axis; choose which operand keeps "
-                      "it, and tsr_reshard the other to '-' there or to another axis");
+        return refuse(
+            w, node,
+            "two dims of the result would be sharded by one axis; choose the operand that keeps "
+            "the axis, and tsr_reshard the other to '-' there or to another axis");
       used |= 1u << p->axis[d][i];
     }
   return true;
@@ -135,13 +136,13 @@ static const char *why_not(const walk *w, int node, const joining *j, int factor
   bool dot = tsr__ops[w->program->nodes[node].op].shape_rule == TSR__SH_DOT;
   int kind = j->f.kind[factor];
   if (kind == TSR__FACTOR_REPLICATE || kind == TSR__FACTOR_PERMUTE || kind == TSR__FACTOR_MEET)
-    return "it goes along a dim that is cut; tsr_reshard the operand to '-' there, or put the cut "
-           "on another dim";
+    return "the operation runs along a sharded dim; tsr_reshard the operand to '-' there, or shard "
+           "another dim";
   if (!j->cuts[factor / TSR_MAX_RANK].count[factor % TSR_MAX_RANK]) return NULL;
   /* A gradient's product is summed: so its result lies as what it is the gradient of. */
   if (dot && kind == TSR__FACTOR_REDUCE && !goes_back(w, node))
-    return "the dims that are contracted are cut on both sides; choose: tsr_reshard one operand to "
-           "'-' there (it is gathered), or both, and the result lies as the other dims do";
+    return "the contracted dims are sharded in both operands; choose: tsr_reshard one operand to "
+           "'-' there (an all-gather), or both; the other dims then give the result's sharding";
   return "";
 }
 
@@ -160,8 +161,8 @@ static bool join_operand(walk *w, int node, joining *j, int operand)
     if (why && *why) return refuse(w, node, why);
     if (why && !same_cut(cuts, at, in, d))
       return refuse(w, node,
-                    "the operands are cut differently along one dim; choose one of their shardings "
-                    "and tsr_reshard the other to it");
+                    "the operands are sharded differently along one dim; choose one of the "
+                    "shardings and tsr_reshard the other operand to it");
     take_cut(cuts, at, in, d);
   }
   return true;
@@ -213,16 +214,16 @@ static bool by_view(walk *w, int node)
     if (i && in->rank &&
         memcmp(&w->places[o], &w->places[tsr__in(w->program, g, 0)], sizeof(place)))
       return refuse(w, node,
-                    "all operands should lie alike; choose one sharding and tsr_reshard the others "
-                    "to it");
+                    "the operands have different shardings; choose one of them and tsr_reshard the "
+                    "other operands to it");
     for (int d = 0; d < in->rank; d++) {
       if (!w->places[o].count[d] || (!view.linear && !view.dims[d].step)) continue;
       int to = view.linear ? reshaped_dim(w, node, o, d) : view.dims[d].dim;
       if (to >= 0 && !view.linear && !view.dims[d].same && !divides(w, node, o, d, to)) to = -1;
       if (to < 0)
         return refuse(w, node,
-                      "it changes a dim that is cut into parts that no longer divide it; "
-                      "tsr_reshard the operand to '-' there first");
+                      "the operation changes the size of a sharded dim to one that its axes do not "
+                      "divide; tsr_reshard the operand to '-' there first");
       take_cut(&w->places[node], to, &w->places[o], d);
     }
   }
@@ -268,8 +269,8 @@ static bool loop_arguments(walk *w, int node, const tsr__loop_attr *attr, place 
     if (operand < attr->carries || operand >= attr->carries + attr->slices) continue;
     if (args[i].count[0])
       return refuse(w, node,
-                    "steps go along a dim that is cut; tsr_reshard the operand to '-' there, or "
-                    "put the cut on another dim");
+                    "the loop steps along a sharded dim; tsr_reshard the operand to '-' there, or "
+                    "shard another dim");
     args[i] = moved(&args[i], -1);
   }
   return true;
@@ -284,8 +285,8 @@ static bool check_carries(walk *w, int node, place *args, const place *out, bool
     if (same_place(args, &out[i])) continue;
     if (!is_uncut(args))
       return refuse(w, node,
-                    "a step leaves what it carries cut otherwise than it was; tsr_reshard it in "
-                    "the body, or before");
+                    "a step changes the sharding of a carry; tsr_reshard the carry in the body, or "
+                    "before the loop");
     *args = out[i];
     *again = true;
   }
@@ -316,7 +317,9 @@ static bool place_loop(walk *w, int node)
         return false;
       for (int i = 0; i < results && other; i++)
         if (!same_place(&own[i], &out[i]))
-          return refuse(w, node, "bodies leave a result cut differently; tsr_reshard it in one");
+          return refuse(
+              w, node,
+              "the bodies shard a result differently; tsr_reshard the result in one of them");
     }
   }
   for (int i = (int)attr->carries; i < results && scan; i++) out[i] = moved(&out[i], 1);
@@ -402,7 +405,7 @@ bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask,
   if (!places || !walk_through(&w, program, ask->results, NULL, places)) {
     if (!error->status)
       tsr__error_set(error, TSR_ENOMEM,
-                     "has no memory for its shardings; close scopes that are done");
+                     "has no memory for its shardings; close scopes that are no longer needed");
     return false;
   }
   for (int i = 0; i < count; i++) {

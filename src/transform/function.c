@@ -36,8 +36,8 @@ bool tsr__function_ended(tsr_scope *scope, const tsr_function *f, const char *ca
 {
   if (!f->ended) return false;
   tsr__fail(scope, site, TSR_ESTATE,
-            "%s: the function %s, made at %s, was made in %s, which has returned; make it outside, "
-            "or where it is called",
+            "%s: the function %s, made at %s, was made in %s, which has returned; make the "
+            "function outside of that body, or where it is called",
             call, f->name, f->node.site ? f->node.site : "an unknown line", f->ended);
   return true;
 }
@@ -61,6 +61,12 @@ tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user,
   /* Last, as the hook destroys the lock: a function that has none is not to be released by it. */
   f->node.release = release_function;
   return f;
+}
+
+void *tsr__no_function(const char *call, const char *site)
+{
+  tsr__fail_null(call, "function", site);
+  return NULL;
 }
 
 /* What is wrong with a spec the call says that uses it. */
@@ -89,7 +95,7 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
     tsr__error_set(&error, TSR_EARG, "tsr_function_make: the body is NULL; give a callback");
   if (!error.status && args.user_bytes && !args.user)
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_function_make: %zu bytes at NULL are arguments; give .user",
+                   "tsr_function_make: .user_bytes is %zu, but .user is NULL; give .user",
                    args.user_bytes);
   for (int i = 0; i < TSR_MAX_ARGS; i++) {
     f->in[i] = read_spec(f, args.mesh, args.in_specs[i]);
@@ -235,15 +241,17 @@ tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in,
     if (arguments[i] && arguments[i]->inert) return arguments[i];
     if (arguments[i] && arguments[i]->node.scope->rt == f->node.scope->rt) continue;
     tsr_scope *scope = tsr__scope_here(f->node.scope);
-    tsr__fail(scope, site, TSR_EARG, "%s: argument %d of %s %s", call, i, f->name,
-              arguments[i] ? "belongs to another runtime; read it there and put it here"
-                           : "is NULL; give an array");
+    tsr__fail(
+        scope, site, TSR_EARG, "%s: argument %d of %s %s", call, i, f->name,
+        arguments[i]
+            ? "belongs to another runtime; read the array there and place it here with tsr_put"
+            : "is NULL; give an array");
     return tsr__make_inert(scope, site);
   }
   if (count <= TSR_MAX_ARGS) return NULL;
   tsr_scope *scope = tsr__scope_here(f->node.scope);
   tsr__fail(scope, site, TSR_EARG,
-            "%s: %d arguments for %s, expected %d at most; put some together with tsr_tree", call,
+            "%s: %d arguments for %s, expected %d at most; join some in a tree with tsr_tree", call,
             count, f->name, TSR_MAX_ARGS);
   return tsr__make_inert(scope, site);
 }
@@ -255,7 +263,7 @@ static tsr_array *no_function(tsr__operands in, const char *site)
   for (int i = 0; i < in.count; i++)
     if (in.at[i] && in.at[i]->inert) return in.at[i];
   tsr__fail(scope, site, TSR_EARG,
-            "tsr_call: the function is NULL; give one that tsr_function_make made");
+            "tsr_call: the function is NULL; give a function of tsr_function_make");
   return tsr__make_inert(scope, site);
 }
 
@@ -266,8 +274,8 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
   if (!f) return no_function((tsr__operands){ arguments, arguments ? count : 0 }, site);
   if (count < 0 || (count && !arguments))
     tsr__fail(tsr__scope_here(f->node.scope), site, TSR_EARG,
-              "tsr_call: %d arguments at %s; give those that there are", count,
-              arguments ? "their place" : "NULL");
+              "tsr_call: the count of arguments is %d%s; give the arguments and their number",
+              count, arguments ? "" : ", but the list is NULL");
   if (f->inert || count < 0 || (count && !arguments))
     return tsr__make_inert(tsr__scope_here(f->node.scope), site);
   tsr_array *few[8];

@@ -60,8 +60,8 @@ static bool check_floats(const calling *c, int argument)
     tsr_array *leaf = c->given.leaves.at[k];
     if (tsr__of_floats(leaf)) continue;
     tsr__fail(c->scope, c->site, TSR_EDTYPE,
-              "%s: array %s of argument %d of %s is %s: there is no gradient of an integer; name "
-              "other arguments with .wrt, or convert it with tsr_cast before",
+              "%s: array %s of argument %d of %s is %s, which has no gradient, expected floats; "
+              "name other arguments with .wrt, or convert the array with tsr_cast first",
               c->d->call, tsr__leaf_path(c->scope, c->in[argument], k - c->first[argument]),
               argument, c->d->of->name, tsr_type_of(leaf));
     return false;
@@ -85,8 +85,8 @@ static bool open_call(calling *c, tsr_scope *scope, const differentiated *d, tsr
   }
   if (c->count < 1 || c->wrt >> c->count) {
     fail(c, TSR_EARG,
-         "it is called with fewer arguments than .wrt names; give all of them, and "
-         "what is carried behind");
+         "the call has fewer arguments than .wrt names; give all arguments of the function, then "
+         "the cotangents or tangents");
     return false;
   }
   for (int i = 0; i < c->count; i++) c->first[i + 1] = c->first[i] + tsr_leaf_count(in[i]);
@@ -188,20 +188,21 @@ static bool seed(const calling *c, tsr__backward *back, int first, tsr_array *co
   for (int i = 0; i < count; i++)
     if (!tsr__leaves_of(&c->scope->arena, trees[i], &seeds)) return false;
   int results = back->traced->region->result_count - first;
+  bool ahead = c->d->vjp; /* a jvp: its seeds are tangents of arguments */
+  const char *seeded = ahead ? "tangent" : "cotangent";
   if (seeds.count != results) {
-    tsr__fail(
-        c->scope, c->site, TSR_ESHAPE,
-        "%s: what is carried has %d arrays, expected %d, one like each that it is carried from",
-        c->d->call, seeds.count, results);
+    tsr__fail(c->scope, c->site, TSR_ESHAPE,
+              "%s: the %s has %d arrays, expected %d: one per %s of the function", c->d->call,
+              seeded, seeds.count, results, ahead ? "argument" : "result");
     return false;
   }
   for (int i = 0; i < seeds.count; i++) {
     tsr_array *to = tsr__backward_result(back, first + i), *from = seeds.at[i];
     if (to->dtype == from->dtype && tsr__shape_same(&to->shape, &from->shape)) continue;
     tsr__fail(c->scope, c->site, to->dtype == from->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: array %s of what is carried is %s, expected %s, as what it is carried from is",
-              c->d->call, tsr__argument_path(c->scope, (tsr__operands){ trees, count }, 0, i),
-              tsr_type_of(from), tsr_type_of(to));
+              "%s: array %s of the %s is %s, expected %s like the %s of the function", c->d->call,
+              tsr__argument_path(c->scope, (tsr__operands){ trees, count }, 0, i), seeded,
+              tsr_type_of(from), tsr_type_of(to), ahead ? "argument" : "result");
     return false;
   }
   for (int i = 0; i < seeds.count; i++) tsr__backward_seed(back, first + i, seeds.at[i]);
@@ -290,7 +291,7 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts(k->call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null(k->call, "function", site), NULL;
+  if (!of) return tsr__no_function(k->call, site);
   tsr_scope *scope = of->node.scope;
   tsr__text name;
   tsr__text_init(&name, &scope->rt->heap);
@@ -305,11 +306,13 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   *d = (differentiated){ .of = of, .wrt = args.wrt, .call = k->call, .with_value = k->with_value };
   f->of = of;
   if (!status && args.wrt.invalid)
-    tsr__error_set(&error, TSR_EARG, "%s: .wrt names an argument beyond %d; name others", k->call,
-                   TSR_MAX_ARGS - 1);
+    tsr__error_set(
+        &error, TSR_EARG,
+        "%s: .wrt names an argument beyond %d, the last a function can have; name others", k->call,
+        TSR_MAX_ARGS - 1);
   else if (!status && (args.wrt.twice || args.wrt.none))
-    tsr__error_set(&error, TSR_EARG, "%s: .wrt names %s; name each once", k->call,
-                   args.wrt.none ? "no argument" : "an argument twice");
+    tsr__error_set(&error, TSR_EARG, "%s: .wrt names %s; name at least one argument, and each once",
+                   k->call, args.wrt.none ? "no argument" : "an argument twice");
   f->inert = of->inert || error.status;
   if (error.status) tsr__fail_error(scope, site, &error);
   return f;

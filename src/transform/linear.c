@@ -64,8 +64,8 @@ static array *unfolded(array *a, const tsr_shape *vectors, bool last, const char
   if (shape.rank > TSR_MAX_RANK) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_ESHAPE,
-                   "tsr_jacobian: its result would have %d dims, the most are %d; reshape the "
-                   "arguments or what the function gives",
+                   "tsr_jacobian: the result would have %d dims, the most is %d; reshape the "
+                   "arguments or the result of the function",
                    shape.rank, TSR_MAX_RANK);
     return tsr__refused(a, &error, site);
   }
@@ -186,8 +186,8 @@ static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
   array *wrong = no_float(scope, out);
   if (wrong || given.count >= TSR_MAX_ARGS) {
     tsr__fail(scope, site, wrong ? TSR_EDTYPE : TSR_EARG,
-              "tsr_jacobian: %s of %d arguments gives %s, expected floats of at most %d; leave out "
-              "what does not change, or use tsr_vjp",
+              "tsr_jacobian: %s with %d arguments returns %s, expected floats and at most %d "
+              "arguments; leave out constant arguments, or use tsr_vjp",
               j->of->name, given.count, tsr_type_of(wrong ? wrong : out), TSR_MAX_ARGS - 1);
     return tsr__make_inert(scope, site);
   }
@@ -201,7 +201,7 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_jacobian", given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null("tsr_jacobian", "function", site), NULL;
+  if (!of) return tsr__no_function("tsr_jacobian", site);
   tsr_scope *scope = of->node.scope;
   if (status) tsr__fail_error(scope, site, &error); /* before those that it is made of say it */
   jacobian *j = tsr__arena_new(&scope->arena, sizeof *j);
@@ -304,9 +304,8 @@ static array *linear_body(tsr_scope *scope, array *const *in, void *user)
       continue;
     }
     tsr__fail(scope, site, TSR_ESHAPE,
-              "tsr_linearize: direction %d is %s, expected an array like what it is a direction "
-              "of",
-              i, a ? tsr_type_of(a) : "missing");
+              "tsr_linearize: tangent %d is %s, expected an array like its primal", i,
+              a ? tsr_type_of(a) : "missing");
     return tsr__make_inert(scope, site);
   }
   for (int i = 0; i < count; i++) all[i] = at[l->replay.results[i]];
@@ -353,7 +352,7 @@ tsr_function *tsr_linearize_at(const tsr_linearize_args *given, const char *site
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_linearize", given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null("tsr_linearize", "function", site), NULL;
+  if (!of) return tsr__no_function("tsr_linearize", site);
   tsr_scope *scope = of->node.scope;
   tsr_function *jvp = make_jvp(of, args.wrt, site);
   linear *l = tsr__arena_new(&scope->arena, sizeof *l);

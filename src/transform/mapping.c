@@ -54,8 +54,8 @@ static tsr_array *fail_map(tsr_scope *scope, const mapped *m, const char *why)
 static tsr_array *fail_devices(tsr_scope *scope, const mapped *m, int64_t size)
 {
   tsr__fail(scope, scope->site, TSR_EARG,
-            "%s: %lld elements need as many devices, but there are %lld; use tsr_vmap, or map over "
-            "fewer",
+            "%s: %lld elements need as many devices, but there are only %lld; use tsr_vmap, or map "
+            "over fewer elements",
             m->call, (long long)size, (long long)m->most);
   return tsr__make_inert(scope, scope->site);
 }
@@ -96,7 +96,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
      * end, that is another dim of each. */
     int dim = asked == TSR_UNMAPPED ? -1 : asked < 0 ? asked + a->shape.rank : asked;
     if (asked != TSR_UNMAPPED && (dim < 0 || dim >= a->shape.rank)) {
-      tsr__fail(scope, site, TSR_EARG, "%s: dim %d of argument %s, which is %s; %s", m->call, asked,
+      tsr__fail(scope, site, TSR_EARG,
+                "%s: dim %d of argument %s is not there: the argument is %s; %s", m->call, asked,
                 tsr__argument_path(scope, given, i, k), tsr_type_of(a),
                 tsr__dims_text(a->shape.rank).text);
       return false;
@@ -106,8 +107,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
     if (dim < 0) continue;
     if (e->size >= 0 && e->size != a->shape.dims[dim]) {
       tsr__fail(scope, site, TSR_ESHAPE,
-                "%s: %lld elements along dim %d of argument %s, which is %s, but %lld along "
-                "those before; map over dims of one size",
+                "%s: there are %lld elements along dim %d of argument %s, which is %s, but %lld "
+                "along the mapped dims before; map over dims of one size",
                 m->call, (long long)a->shape.dims[dim], dim, tsr__argument_path(scope, given, i, k),
                 tsr_type_of(a), (long long)e->size);
       return false;
@@ -134,8 +135,8 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
   if (to == TSR_UNMAPPED && !varies) return a;
   if (to == TSR_UNMAPPED) {
     tsr__fail(b->replay.scope, site, TSR_EAXIS,
-              "%s: result %d may differ along %s, but has no dim for it: give it one, or join what "
-              "differs with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
+              "%s: result %d may differ along %s, but .out_dims gives it no dim: give it one, or "
+              "make it equal everywhere with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
               m->call, i, m->axis ? m->axis : "the mapped dim");
     return tsr__make_inert(b->replay.scope, site);
   }
@@ -143,8 +144,9 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
   if (a->inert) return a;
   int at = to < 0 ? to + a->shape.rank : to;
   if (at < 0 || at >= a->shape.rank) {
-    tsr__fail(b->replay.scope, site, TSR_EARG, "%s: dim %d of result %d, which is %s; %s", m->call,
-              to, i, tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
+    tsr__fail(b->replay.scope, site, TSR_EARG,
+              "%s: dim %d of result %d is not there: the result is %s; %s", m->call, to, i,
+              tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
     return tsr__make_inert(b->replay.scope, site);
   }
   a = on_axis(m, a, site);
@@ -168,7 +170,10 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   if (!e.in || !e.varies) return NULL;
   for (int i = 0; i < arity; i++)
     if (!take_argument(scope, m, in[i], i, &e)) return tsr__make_inert(scope, scope->site);
-  if (e.size < 0) return fail_map(scope, m, "no argument is mapped over; give one a dim that is");
+  if (e.size < 0)
+    return fail_map(
+        scope, m,
+        "no argument is mapped over; name the batch dim of at least one argument in .in_dims");
   if (m->most && e.size > m->most) return fail_devices(scope, m, e.size);
   /* `m` belongs to the function and serves all its calls; the mesh is this call's. */
   mapped here = *m;
@@ -212,8 +217,8 @@ static const char *name_of(tsr_scope *scope, const char *call, const char *axis,
   if (!axis) return NULL;
   size_t length = strlen(axis);
   if (!length || length >= TSR__AXIS_NAME)
-    tsr__error_set(error, TSR_EARG, "%s: an axis named \"%s\", expected 1 to %d bytes", call, axis,
-                   TSR__AXIS_NAME - 1);
+    tsr__error_set(error, TSR_EARG, "%s: the name of the axis is \"%s\", expected 1 to %d bytes",
+                   call, axis, TSR__AXIS_NAME - 1);
   return tsr__arena_text(&scope->arena, axis, length);
 }
 
@@ -240,8 +245,8 @@ tsr_function *tsr_vmap_at(const tsr_vmap_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_vmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_vmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_vmap", site);
+  if (f->inert) return f;
   mapped m = { .f = f, .call = "tsr_vmap" };
   memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
   memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
@@ -255,8 +260,8 @@ tsr_function *tsr_pmap_at(const tsr_pmap_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_pmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_pmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_pmap", site);
+  if (f->inert) return f;
   mapped m = { .f = f, .call = "tsr_pmap", .most = tsr_device_count(f->node.scope->rt) };
   memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
   memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
@@ -282,9 +287,10 @@ static bool read_entries(const char *text, const char *what, int i, entries *out
     size_t length = strcspn(at, " ,");
     if (!length) break;
     if (out->count == TSR_MAX_RANK || length >= TSR__AXIS_NAME) {
-      tsr__error_set(error, TSR_EARG,
-                     "tsr_xmap: %s %d has \"%s\", expected at most %d names of 1 to %d bytes", what,
-                     i, text, TSR_MAX_RANK, TSR__AXIS_NAME - 1);
+      tsr__error_set(
+          error, TSR_EARG,
+          "tsr_xmap: %s %d has the dims \"%s\", expected at most %d names of 1 to %d bytes", what,
+          i, text, TSR_MAX_RANK, TSR__AXIS_NAME - 1);
       return false;
     }
     out->at[out->count] = at;
@@ -311,7 +317,7 @@ static bool all_names(const entries *in, entries *names, tsr__error *error)
       bool none = in[i].length[k] == 1 && *in[i].at[k] == '-';
       if (none || place_of(names, in[i].at[k], in[i].length[k]) >= 0) continue;
       if (names->count == TSR_MAX_RANK) {
-        tsr__error_set(error, TSR_EARG, "tsr_xmap: more than %d names; map over fewer",
+        tsr__error_set(error, TSR_EARG, "tsr_xmap: more than %d names of dims; map over fewer",
                        TSR_MAX_RANK);
         return false;
       }
@@ -319,7 +325,7 @@ static bool all_names(const entries *in, entries *names, tsr__error *error)
       names->length[names->count++] = in[i].length[k];
     }
   if (!names->count)
-    tsr__error_set(error, TSR_EARG, "tsr_xmap: .in_axes name no dim; give one a name");
+    tsr__error_set(error, TSR_EARG, "tsr_xmap: .in_axes names no dim; name at least one");
   return names->count > 0;
 }
 
@@ -360,10 +366,10 @@ static bool check_names(const entries *out, const entries *names, tsr__error *er
     for (int k = 0; k < out[i].count; k++) {
       bool none = out[i].length[k] == 1 && *out[i].at[k] == '-';
       if (none || place_of(names, out[i].at[k], out[i].length[k]) >= 0) continue;
-      tsr__error_set(
-          error, TSR_EAXIS,
-          "tsr_xmap: result %d has a dim %.*s, which no argument has; name one of .in_axes", i,
-          (int)out[i].length[k], out[i].at[k]);
+      tsr__error_set(error, TSR_EAXIS,
+                     "tsr_xmap: result %d has a dim %.*s, but no argument has that dim; use a name "
+                     "of .in_axes",
+                     i, (int)out[i].length[k], out[i].at[k]);
       return false;
     }
   return true;
@@ -376,8 +382,8 @@ tsr_function *tsr_xmap_at(const tsr_xmap_args *given, const char *site)
   entries in[TSR_MAX_ARGS], out[TSR_MAX_ARGS], names = { .count = 0 };
   tsr__take_opts("tsr_xmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_xmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_xmap", site);
+  if (f->inert) return f;
   bool read = !error.status;
   for (int i = 0; i < TSR_MAX_ARGS && read; i++)
     read = read_entries(args.in_axes[i], "argument", i, &in[i], &error) &&

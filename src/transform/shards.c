@@ -214,16 +214,18 @@ static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, 
     bool there = k < a->shape.rank;
     if (parts == 1 || (there && (s->args->uneven || a->shape.dims[k] % parts == 0))) continue;
     char why[200];
-    snprintf(why, sizeof why, "is %s, of which dim %d is cut into %lld by \"%s\"; give a %s",
+    snprintf(why, sizeof why, "is %s, and its dim %d is sharded into %lld by \"%s\"; give a %s",
              tsr_type_of(a), k, (long long)parts, s->args->in_specs[i],
-             there ? "multiple, or .uneven" : "spec of no more dims");
+             there ? "size that divides, or set .uneven" : "spec without dims beyond the array's");
     return fail_leaf(s, i, leaf, why);
   }
   a = constrain(s, a, *at, TSR__WHY_CUT);
   for (int k = 0; k < at->rank && k < a->shape.rank; k++) a = even_size(s, a, at, k);
   if (a->inert) return a;
   if (!divide_dims(s, at, &a->shape, false, &d))
-    return fail_leaf(s, i, leaf, "has too many dims to be cut so");
+    return fail_leaf(s, i, leaf,
+                     "has too many dims: the array and the axes of its spec need more dims "
+                     "together than an array can have");
   tsr_array *out = tsr_reshape_at(a, d.apart, s->site);
   out = tsr_transpose_at(out, d.order, d.apart.rank, s->site);
   return constrain(s, out, front_of(s, at), TSR__WHY_CUT);
@@ -276,8 +278,9 @@ static tsr_array *fail_rank(const sharded *s, int i, const char *spec, const tsr
   tsr__text_init(&type, &s->scope->rt->heap);
   tsr__type_add(&type, (tsr_dtype)a->dtype, local, NULL);
   tsr__fail(s->scope, s->site, TSR_ESHAPE,
-            "tsr_shard_map: result %d, %s on each device, has fewer dims than its spec \"%s\", or "
-            "too many; give one of at most %d dims, and an array of at most %d with its axes",
+            "tsr_shard_map: result %d is %s on each device, fewer dims than its spec \"%s\", "
+            "or too many; give a spec of at most %d dims, and an array of at most %d dims together "
+            "with the axes",
             i, tsr__text_get(&type), spec, local->rank, TSR_MAX_RANK);
   tsr__text_free(&type);
   return inert_of(s);
@@ -304,9 +307,9 @@ static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
     if (named) fronts.dims[fronts.rank++] = varies ? s->mesh->sizes[x] : 1;
     if (named || !varies) continue;
     tsr__fail(s->scope, s->site, TSR_EAXIS,
-              "tsr_shard_map: result %d may differ along axis %s, which its spec \"%s\" does not "
-              "name, so that it must be the same at all of it: name the axis, or join what differs "
-              "with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
+              "tsr_shard_map: result %d may differ along axis %s, but its spec \"%s\" does not "
+              "name the axis, which promises replicas: name the axis, or join the result with "
+              "tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
               i, s->mesh->names[x], spec);
     return inert_of(s);
   }
@@ -336,7 +339,8 @@ static tsr_array *join_results(const sharded *s, tsr_array *result)
   if (result->inert || !tsr__leaves_of(&s->scope->arena, result, &all)) return result;
   for (int i = all.count; i < TSR_MAX_ARGS; i++)
     if (s->args->out_specs[i])
-      return fail_spec(s, TSR_EARG, "result", i, "has a spec, but is not there; leave it out");
+      return fail_spec(s, TSR_EARG, "result", i,
+                       "has a spec, but does not exist; leave the spec out");
   for (int i = 0; i < all.count; i++) all.at[i] = join_leaf(s, all.at[i], i);
   return tsr__like(result, all.at, all.count, s->site);
 }
@@ -360,7 +364,7 @@ static bool read_axes(sharded *s)
     else if (tsr__axis_manual(s->scope, s->mesh->names[a]))
       tsr__error_set(&error, TSR_EAXIS,
                      "tsr_shard_map: axis %s is manual already, as the body around runs along it; "
-                     "leave it out of .axes",
+                     "leave the axis out of .axes",
                      s->mesh->names[a]);
     else s->manual |= 1u << a;
     at += length;
@@ -418,7 +422,8 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
   }
   for (int i = count; i < TSR_MAX_ARGS; i++)
     if (args.in_specs[i])
-      return fail_spec(&s, TSR_EARG, "argument", i, "has a spec, but is not there; leave it out");
+      return fail_spec(&s, TSR_EARG, "argument", i,
+                       "has a spec, but does not exist; leave the spec out");
   if (!read_axes(&s)) return inert_of(&s);
   tsr_function *f = levels(&s, body, user);
   if (!f) return tsr__or_no_memory(s.scope, NULL, "tsr_shard_map", site);

@@ -327,7 +327,8 @@ static bool check_result(const tracing *t, const tsr_array *result)
   if (tsr_scope_status(s)) {
     fail_body(t);
   } else if (!t->f->asked && (!result || result->inert)) {
-    fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");
+    fail_trace(t, TSR_ENOMEM,
+               "has no memory for its program; close scopes that are no longer needed");
   } else if (!result) {
     fail_trace(t, TSR_EARG, "returned NULL; return an array, or tsr_tuple of several");
   } else if (result->inert) {
@@ -336,8 +337,8 @@ static bool check_result(const tracing *t, const tsr_array *result)
     fail_trace(t, TSR_EARG, "returned an array of another runtime");
   } else if (!tsr__scope_encloses(result->node.scope, (tsr_scope *)s)) {
     fail_trace(t, TSR_EARG,
-               "returned an array of a scope that is not around it and may be closed; make it in "
-               "the scope that the body is given");
+               "returned an array of a scope that does not enclose the body and may be closed; "
+               "make the array in the scope that the body is given");
   } else {
     return true;
   }
@@ -396,7 +397,8 @@ static bool has_foreign(const tracing *t, const tsr__program *program)
     const tsr_array *a = program->arrays[n];
     if (program->nodes[n].op != TSR__OP_ARG || a->node.scope == t->scope) continue;
     fail_trace(t, TSR_EARG,
-               "uses an argument of the function around it; pass it as an argument of its own");
+               "uses an argument of the function around it; pass that array to the inner function "
+               "as an argument");
     return true;
   }
   return false;
@@ -429,8 +431,8 @@ static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out, 
       out->at[i] = tsr__constrain_for(out->at[i], t->f->out[i], TSR__WHY_OUT_SPECS, t->site);
     else
       tsr__fail(t->scope, t->site, TSR_EARG,
-                "tsr_call: .out_specs has a spec for result %d, but the body returns %d; leave it "
-                "out",
+                "tsr_call: .out_specs has a spec for result %d, but the body returns %d results; "
+                "leave the spec out",
                 i, out->count);
   }
   return true;
@@ -463,7 +465,8 @@ static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *
   tsr__arena *arena = &t->scope->arena;
   tsr_sharding *at = tsr__arena_new(arena, ((size_t)results->count + 1) * sizeof *at);
   tsr__explicit ask = { arena, { nodes, results->count } };
-  if (!at) tsr__error_set(error, TSR_ENOMEM, "has no memory; close scopes that are done");
+  if (!at)
+    tsr__error_set(error, TSR_ENOMEM, "has no memory; close scopes that are no longer needed");
   if (!at || !tsr__explicit_places(program, &ask, at, error)) return false;
   for (int i = 0; i < results->count; i++)
     if (at[i].mesh)
@@ -498,7 +501,8 @@ static void finish(const tracing *t, tsr_array *result)
     fail_trace(t, error.status, error.text);
   } else if (!made || (!has_foreign(t, &program) &&
                        !make_region(t, &program, (tsr__links){ nodes, results.count }))) {
-    fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");
+    fail_trace(t, TSR_ENOMEM,
+               "has no memory for its program; close scopes that are no longer needed");
   }
   tsr__program_free(&program);
 }
@@ -571,8 +575,8 @@ static void add_change(const tsr_function *f, const tsr__traced *before, const t
   size_t size = sizeof(leaf_key), at = 0, end = size * (size_t)t->argument_count;
   if (before->first_leaf != t->first_leaf || before->argument_count != t->argument_count ||
       memcmp(before->key, t->key, t->first_leaf)) {
-    tsr__text_add(out, "the arguments are %.*s, were %.*s", (int)t->first_leaf, t->key,
-                  (int)before->first_leaf, before->key);
+    tsr__text_add(out, "the forms of the arguments are %.*s, and were %.*s", (int)t->first_leaf,
+                  t->key, (int)before->first_leaf, before->key);
     return;
   }
   const char *old = before->key + t->first_leaf, *new = t->key + t->first_leaf;
@@ -590,7 +594,8 @@ static void add_change(const tsr_function *f, const tsr__traced *before, const t
    * All else was alike, so either the axes or the bytes behind them differ. */
   at = t->key_bytes - user_bytes(f);
   bool same = t->key_bytes == before->key_bytes && !memcmp(t->key, before->key, at);
-  tsr__text_add(out, same ? "the bytes at .user changed" : "it is mapped over other axes");
+  tsr__text_add(out,
+                same ? "the bytes at .user changed" : "the function is mapped over other axes");
 }
 
 /* Tells who asked by tsr_log_compiles. After the trace is in the list, hence "before" is what
@@ -661,11 +666,10 @@ static bool check_specs(const tracing *t, int arguments)
 {
   for (int i = arguments; i < TSR_MAX_ARGS; i++) {
     if (!t->f->in[i].mesh) continue;
-    tsr__fail(
-        t->caller, t->site, TSR_EARG,
-        "tsr_call: .in_specs of %s, made at %s, has a spec for argument %d, but there are %d; "
-        "give the argument, or leave the spec out",
-        t->f->name, t->f->node.site ? t->f->node.site : "an unknown line", i, arguments);
+    tsr__fail(t->caller, t->site, TSR_EARG,
+              "tsr_call: .in_specs of %s, made at %s, has a spec for argument %d, but the call has "
+              "%d arguments; give the argument, or leave the spec out",
+              t->f->name, t->f->node.site ? t->f->node.site : "an unknown line", i, arguments);
     return false;
   }
   return true;
@@ -680,13 +684,15 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
   tracing t = { .f = f, .caller = caller, .site = site };
   /* A loop is a function anew at each call, so that types do not tell that its body calls it. */
   if (bodies_around(caller) >= MOST_BODIES) {
-    fail_trace(&t, TSR_ESTATE, "is inside of 64 others; one that calls itself would never end");
+    fail_trace(&t, TSR_ESTATE,
+               "is inside of 64 others; a function that calls itself would never end");
     return NULL;
   }
   if (!check_specs(&t, a->in.count)) return NULL;
   t.traced = begin(f, s, a->leaves.count);
   if (!t.traced) {
-    fail_trace(&t, TSR_ENOMEM, "has no memory to be traced; close scopes that are done");
+    fail_trace(&t, TSR_ENOMEM,
+               "has no memory to be traced; close scopes that are no longer needed");
     return NULL;
   }
   tsr__event event = { .kind = "trace", .site = site, .device = -1 };
@@ -722,8 +728,8 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__argu
   if (s.text.failed) tsr__or_no_memory(scope, NULL, "tsr_call", site);
   else if (recursive)
     tsr__fail(scope, site, TSR_ESTATE,
-              "tsr_call: the body of %s, made at %s, calls it on arguments of the types that it is "
-              "being traced for, and so would never end; write a loop instead",
+              "tsr_call: the body of %s, made at %s, calls the function again with arguments of "
+              "the same types, and so would never end; write a loop instead",
               f->name, f->node.site ? f->node.site : "an unknown line");
   else if (!found) found = trace_new(f, scope, &s, a, site);
   tsr__text_free(&s.text);

@@ -163,6 +163,8 @@ tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *
 /* Arguments that are there. NULL: they are. Else what is to be returned; `call` is who asks. */
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *arguments,
                                  const char *call, const char *site);
+/* Reports that `call` was given NULL for its function. Returns NULL, as `call` then does. */
+void *tsr__no_function(const char *call, const char *site);
 void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 
 /* Results of a body that was traced to a program. */

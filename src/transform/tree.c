@@ -17,7 +17,8 @@ tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call
 {
   if (made && !made->inert) return made;
   if (scope && !scope->inert && !tsr_scope_status(scope))
-    tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory was left; close scopes that are done", call);
+    tsr__fail(scope, site, TSR_ENOMEM,
+              "%s: no memory was left; close scopes that are no longer needed", call);
   return made ? made : tsr__make_inert(scope, site);
 }
 
@@ -75,7 +76,8 @@ static tsr_array *make_tree(tsr_scope *scope, tsr__operands parts, const char *c
     if (parts.at[i]->inert) return parts.at[i];
     if (parts.at[i]->node.scope->rt != scope->rt) {
       tsr__error_set(&error, TSR_EARG,
-                     "tsr_tree: part %d belongs to another runtime; read it there and put it here",
+                     "tsr_tree: part %d belongs to another runtime; read the array there and place "
+                     "it here with tsr_put",
                      i);
       return refuse_tree(scope, &error, site);
     }
@@ -91,14 +93,15 @@ static tsr_status check_names(const tsr_field_args *fields, int count, tsr__erro
     if (!good_name(fields[i].name))
       return tsr__error_set(error, TSR_EARG,
                             "tsr_tree: the name of part %d is \"%s\", expected letters, digits, _ "
-                            "and -; tsr_tuple makes trees without names",
+                            "and -; use tsr_tuple for a tree without names",
                             i, fields[i].name ? fields[i].name : "");
     /* Quadratic in the parts of one tree, which somebody wrote down by hand. */
     for (int k = 0; k < i; k++)
       if (!strcmp(fields[i].name, fields[k].name))
-        return tsr__error_set(error, TSR_EARG,
-                              "tsr_tree: parts %d and %d are both named \"%s\"; give each its own",
-                              k, i, fields[i].name);
+        return tsr__error_set(
+            error, TSR_EARG,
+            "tsr_tree: parts %d and %d are both named \"%s\"; give each a name of its own", k, i,
+            fields[i].name);
   }
   return TSR_OK;
 }
@@ -108,8 +111,9 @@ tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count
   tsr__error error = { .status = TSR_OK };
   if (tsr__scope_usable(scope, "tsr_tree", site)) return tsr__make_inert(scope, site);
   if (!fields || count < 0)
-    tsr__error_set(&error, TSR_EARG, "tsr_tree: %d parts at %s; give those that there are", count,
-                   fields ? "their place" : "NULL");
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_tree: the count of parts is %d%s; give the parts and their number", count,
+                   fields ? "" : ", but the list is NULL");
   if (error.status || check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
   /* One block for both lists; one place more, so that NULL means memory even where there is no
    * part. */
@@ -121,7 +125,8 @@ tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count
     names[i] = fields[i].name;
   }
   if (parts) return make_tree(scope, (tsr__operands){ parts, count }, names, site);
-  tsr__error_set(&error, TSR_ENOMEM, "tsr_tree: no memory for a tree; close scopes that are done");
+  tsr__error_set(&error, TSR_ENOMEM,
+                 "tsr_tree: no memory for a tree; close scopes that are no longer needed");
   return refuse_tree(scope, &error, site);
 }
 
@@ -129,8 +134,9 @@ tsr_array *tsr_tuple_at(tsr_scope *scope, tsr_array *const *arrays, int count, c
 {
   if (tsr__scope_usable(scope, "tsr_tuple", site)) return tsr__make_inert(scope, site);
   if (count < 0 || (count && !arrays)) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_tuple: %d arrays at %s; give those that there are", count,
-              arrays ? "their place" : "NULL");
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_tuple: the count of arrays is %d%s; give the arrays and their number", count,
+              arrays ? "" : ", but the list is NULL");
     return tsr__make_inert(scope, site);
   }
   TSR__CALL(scope, "tuple");
@@ -151,7 +157,8 @@ tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site)
   tsr__error error = { .status = TSR_OK };
   if (!tree || tree->inert) return tree ? tree : tsr__make_of_null("tsr_item", "tree", site);
   if (!tsr_is_tree(tree))
-    tsr__error_set(&error, TSR_EARG, "tsr_item: %s is no tree, expected one of tsr_tree",
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_item: %s is not a tree, expected a result of tsr_tree or tsr_tuple",
                    tsr_type_of(tree));
   else if (index < 0 || index >= tree->in_count)
     tsr__error_set(&error, TSR_EARG, "tsr_item: part %d of %s, expected 0..%d", index,
@@ -235,7 +242,8 @@ tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site)
       continue;
     }
     const char *there = tsr_is_tree(tree) ? tsr_tree_text(tree) : tsr_type_of(tree);
-    tsr__error_set(&error, TSR_EARG, "tsr_field: there is no part \"%s\" in %s; name one of these",
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_field: there is no part \"%s\" in %s; use a name of the tree",
                    path ? path : "", there ? there : "the tree");
     return refuse_item(tree, &error, site);
   }
@@ -415,7 +423,7 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
   for (int i = 0; i < count; i++) {
     if (trees[i] && trees[i]->inert) return trees[i];
     if (!trees[i]) {
-      tsr__error_set(&error, TSR_EARG, "tsr_tree_map: tree %d is NULL; give one", i);
+      tsr__error_set(&error, TSR_EARG, "tsr_tree_map: tree %d is NULL; give a tree", i);
       return refuse_tree(tsr__home_of(all), &error, site);
     }
     const char *form = tsr_tree_text(trees[i]);

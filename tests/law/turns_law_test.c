@@ -275,7 +275,7 @@ TEST(what_stands_in_trees_is_donated)
     CHECK_STATUS(tsr_read(tsr_item(beside, 1), found, sizeof found), TSR_EARG, s); /* its size */
     tsr_scope_clear(s);
     CHECK_STATUS(tsr_read(tsr_item(beside, 2), found, sizeof found), TSR_ESTATE, s);
-    CHECK_STR_HAS(tsr_message(s), "given up by tsr_donate");
+    CHECK_STR_HAS(tsr_message(s), "donated by tsr_donate");
     tsr_scope_close(s);
   }
   tsr_runtime_close(rt);

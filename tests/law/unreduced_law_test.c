@@ -394,7 +394,8 @@ TEST(what_cannot_be_a_sum_says_so)
     if (way == 1) tsr_constrain(a, on);
     if (way == 2) tsr_full(s, 1, TSR_F32, TSR_SHAPE(4), on);
     CHECK_I64(tsr_scope_status(s), way == 2 ? TSR_EUNSUPPORTED : TSR_EDTYPE);
-    CHECK_STR_HAS(tsr_message(s), way == 2 ? "leave ';sum' out" : "but bools do not; leave ';sum'");
+    CHECK_STR_HAS(tsr_message(s),
+                  way == 2 ? "leave ';sum' out" : "but bools have no sums; leave ';sum'");
     tsr_scope_close(s);
   }
   tsr_runtime_close(rt);

@@ -186,7 +186,8 @@ TEST_PROCESSES(what_one_gives_up, 2)
   CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, w.s);
   tsr_array *b = tsr_add(a, 1);
   if (w.me) tsr_donate(a);
-  differs(&w, tsr_read(b, out, sizeof out), "takes over 1 arrays", "takes over 0 arrays");
+  differs(&w, tsr_read(b, out, sizeof out), "reuses the memory of 1 donated arrays",
+          "reuses the memory of 0 donated arrays");
   tsr_scope_close(w.s);
   tsr_runtime_close(w.rt);
 }

@@ -17,8 +17,7 @@ static int victim;
 static void check_told(tsr_runtime *rt, tsr_scope *s, tsr_status status, const char *how)
 {
   char name[64];
-  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, where the coordinator is",
-           victim);
+  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, the coordinator", victim);
   CHECK_STATUS(status, TSR_EPEER, s);
   CHECK_STR_HAS(tsr_message(s), name);
   CHECK_STR_HAS(tsr_message(s), how);
@@ -148,7 +147,7 @@ static int is_stopped_for_a_while(tsr_runtime *rt, tsr_scope *s, int index)
     CHECK(silent > 1.5 && silent < 15);
     CHECK_STATUS(tsr_sync(s, "epoch", .timeout = 0.1), TSR_EPEER, NULL);
     CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-    CHECK_STR_HAS(tsr_message(s), ", which has given no sign of life for ");
+    CHECK_STR_HAS(tsr_message(s), ", without a heartbeat for ");
     tsr_scope_clear(s);
   }
   if (index == 0) {
@@ -178,8 +177,8 @@ static int is_stopped_for_good(tsr_runtime *rt, tsr_scope *s, int index)
   if (index == victim) raise(SIGSTOP);
   tsr_status status = tsr_sync(s, "after", .timeout = 30);
   CHECK_STATUS(status, TSR_EPEER, s);
-  CHECK_STR_HAS(tsr_message(s), victim ? "process 1 (pid " : "process 0, where the coordinator is");
-  CHECK_STR_HAS(tsr_message(s), "no sign of life");
+  CHECK_STR_HAS(tsr_message(s), victim ? "process 1 (pid " : "process 0, the coordinator");
+  CHECK_STR_HAS(tsr_message(s), "no heartbeat");
   CHECK(!victim || !tsr_process_alive(rt, victim));
   tsr_scope_clear(s);
   return 0;
@@ -234,13 +233,12 @@ static pid_t keep_gate(const char *secret)
 TEST(only_who_knows_the_secret_may_join)
 {
   pid_t gate = keep_gate("right");
-  check_refused(
-      try_join(1, 2, "wrong", 20), TSR_EPEER,
-      "takes only processes that know its secret, and this one has another; set .secret or "
-      "TSR_SECRET to the same text for all");
-  check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "and this one has none");
+  check_refused(try_join(1, 2, "wrong", 20), TSR_EPEER,
+                "takes only processes that know its secret, but this process has another secret; "
+                "set .secret or TSR_SECRET to the same text for all");
+  check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "but this process has no secret");
   check_refused(try_join(1, 3, "right", 20), TSR_EARG,
-                "this process counts 3 processes, process 0 counts 2");
+                "this process was started as one of 3 processes, but process 0 as one of 2");
   check_refused(try_join(0, 1, "right", 20), TSR_EIO, "process 0 cannot listen at");
   tsr_runtime *rt = try_join(1, 2, "right", 20);
   CHECK_STR(tsr_runtime_message(rt), "");
@@ -254,7 +252,7 @@ TEST(only_who_knows_the_secret_may_join)
 TEST(a_secret_that_process_0_lacks_is_an_error)
 {
   pid_t gate = keep_gate("");
-  check_refused(try_join(1, 2, "some", 20), TSR_EPEER, "has no secret and this process has one");
+  check_refused(try_join(1, 2, "some", 20), TSR_EPEER, "has no secret, but this process has one");
   tsr_runtime *rt = try_join(1, 2, NULL, 20);
   tsr_scope *s = tsr_scope_open(rt);
   CHECK_STATUS(tsr_sync(s, "ready"), TSR_OK, s);
@@ -265,10 +263,9 @@ TEST(a_secret_that_process_0_lacks_is_an_error)
 TEST(who_does_not_come_is_named)
 {
   double began = fixture_now();
-  check_refused(
-      try_join(0, 3, NULL, 0.3), TSR_EPEER,
-      "tsr_initialize: 'the start': after 0.3 s 1 of 3 processes have come; missing: process "
-      "1, which has not joined and process 2, which has not joined");
+  check_refused(try_join(0, 3, NULL, 0.3), TSR_EPEER,
+                "tsr_initialize: 'the start': after 0.3 s 1 of 3 processes have arrived; missing: "
+                "process 1, not joined yet and process 2, not joined yet");
   check_refused(try_join(1, 3, NULL, 0.3), TSR_EPEER, "process 1 cannot reach process 0 at unix:");
   CHECK(fixture_now() - began < 10);
 }

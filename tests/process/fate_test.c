@@ -134,7 +134,7 @@ TEST(shutdown_where_the_coordinator_goes)
   start_all(ids, loses_the_coordinator);
   end_all(ids, (const int[]){ 128 + SIGKILL, 75, 75, 75 });
   char *said = said_by(3);
-  CHECK_STR_HAS(said, "tessera: process 0, where the coordinator is");
+  CHECK_STR_HAS(said, "tessera: process 0, the coordinator");
   free(said);
 }
 
@@ -327,7 +327,7 @@ static int cannot_shrink(tsr_runtime *rt, int index)
   outlive_0(rt, index);
   rt = tsr_process_regroup(rt, "cpu:2");
   CHECK_STATUS(tsr_runtime_status(rt), TSR_EPEER, NULL);
-  CHECK_STR_HAS(tsr_runtime_message(rt), "without process 0 those that are left cannot go on");
+  CHECK_STR_HAS(tsr_runtime_message(rt), "the remaining processes cannot go on without process 0");
   tsr_runtime_close(rt);
   return 0;
 }
@@ -353,7 +353,8 @@ static int one_does_not_come(tsr_runtime *rt, int index)
   if (index) {
     rt = tsr_process_regroup(rt, "cpu:2", .timeout = 1);
     CHECK_STATUS(tsr_runtime_status(rt), TSR_EPEER, NULL);
-    CHECK_STR_HAS(tsr_runtime_message(rt), "after 1 s these have not come to regroup: process 0 ");
+    CHECK_STR_HAS(tsr_runtime_message(rt),
+                  "after 1 s these processes have not called tsr_process_regroup: process 0 ");
     CHECK_STR_HAS(tsr_runtime_message(rt), ", process 2 ");
   } else {
     sleep(2);
@@ -399,7 +400,7 @@ static int stops(tsr_runtime *rt, int index)
   CHECK_STATUS(tsr_process_should_stop(s, at, &stop), TSR_OK, s);
   CHECK(stop);
   CHECK_STATUS(tsr_process_should_stop(s, 3, &stop), TSR_EARG, NULL);
-  CHECK_STR_HAS(tsr_message(s), "step 3 comes after step ");
+  CHECK_STR_HAS(tsr_message(s), "the step is 3, but was ");
   tsr_scope_clear(s);
   for (int i = 0; index == 1 && !handled && i < 1000; i++) usleep(1000);
   CHECK(handled == (index == 1 ? SIGTERM : 0));
@@ -460,7 +461,7 @@ static int is_waited_for(tsr_runtime *rt, int index)
   } else {
     CHECK_STATUS(total(s, rt, &sum), TSR_EPEER, s);
     CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-    CHECK_STR_HAS(tsr_message(s), "it is alive and for 6 s has not come to ");
+    CHECK_STR_HAS(tsr_message(s), "it is alive, but for 6 s has not reached ");
     CHECK_STR_HAS(tsr_message(s), "fate_test.c:");
     tsr_scope_clear(s);
   }
@@ -476,8 +477,8 @@ TEST(who_is_waited_for_is_named_and_given_up)
   start_all(ids, is_waited_for);
   end_all(ids, (const int[]){ 0, 0, 0, 0 });
   char *said = said_by(1);
-  CHECK_STR_HAS(said, "tessera: this takes long: process 1 waits for process 2 in run ");
-  CHECK_STR_HAS(said, "; it was last seen in ");
+  CHECK_STR_HAS(said, "tessera: a long wait: process 1 waits for process 2 in run ");
+  CHECK_STR_HAS(said, "; that process was last seen in ");
   free(said);
 }
 
@@ -489,7 +490,7 @@ static int waits_for_the_stopped(tsr_runtime *rt, int index)
   if (index == VICTIM) raise(SIGSTOP);
   CHECK_STATUS(total(s, rt, &sum), TSR_EPEER, s);
   CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-  CHECK_STR_HAS(tsr_message(s), "it gave no sign of life for 6 s");
+  CHECK_STR_HAS(tsr_message(s), "it sent no heartbeat for 6 s");
   tsr_scope_clear(s);
   tsr_runtime_close(rt);
   return 0;
@@ -506,9 +507,10 @@ TEST(who_is_stopped_is_named_before_it_is_given_up)
   kill(ids[VICTIM], SIGKILL);
   CHECK_I64(fixture_end(ids[VICTIM]), 128 + SIGKILL);
   char *said = said_by(1);
-  const char *named = strstr(said, "tessera: process 2 gives no sign of life: process 1 waits for "
-                                   "process 2 in run "),
-             *given_up = strstr(said, "it gave no sign of life for 6 s");
+  const char *named = strstr(
+                 said,
+                 "tessera: process 2 sends no heartbeat: process 1 waits for process 2 in run "),
+             *given_up = strstr(said, "it sent no heartbeat for 6 s");
   if (!named || !given_up || named > given_up) FAIL("%s", said);
   free(said);
 }

@@ -121,7 +121,7 @@ static int meets(world *w)
   double value = 0;
   tsr_batch_release(w->batch); /* errors are its scope's else, which is the newest */
   if (tsr_read_scalar(tsr_sum(w->cut), &value) != TSR_ESTATE) return 1;
-  if (!strstr(tsr_message(w->s), "this is a child of fork")) return 2;
+  if (!strstr(tsr_message(w->s), "this process is a child of fork")) return 2;
   tsr_scope_clear(w->s);
   tsr_array *gathered = tsr_process_gather(w->small);
   if (!tsr_is_inert(gathered) || tsr_scope_status(w->s) != TSR_ESTATE) return 3;

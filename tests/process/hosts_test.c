@@ -269,7 +269,7 @@ TEST_PROCESSES(engines_must_be_the_same, 2)
   char text[1100];
   CHECK_STATUS(open_with("two", test_process() ? "ucx" : "local", text, sizeof text), TSR_EARG,
                NULL);
-  CHECK_STR_HAS(text, "set .engine or TSR_ENGINE the same on all");
+  CHECK_STR_HAS(text, "set .engine or TSR_ENGINE the same in all processes");
 }
 
 TEST_PROCESSES(the_engine_of_one_host_is_refused_between_two, 2)

@@ -259,7 +259,7 @@ static void live(const run *r, int index)
     else if (i == 0) CHECK_I64(write(r->ready, "", 1), 1);
   }
   CHECK_STATUS(status, TSR_EPEER, NULL);
-  snprintf(name, sizeof name, "process %d%s", r->victim, r->victim ? " (pid " : ", where the");
+  snprintf(name, sizeof name, "process %d%s", r->victim, r->victim ? " (pid " : ", the coord");
   CHECK_STR_HAS(why, name);
   tsr_runtime_close(rt);
   if (r->folder) put_file(r->folder, "done", index);

@@ -34,8 +34,8 @@ TEST(a_plain_runtime_knows_of_no_others)
   CHECK_I64(tsr_process_count(rt), 1);
   CHECK(tsr_process_alive(rt, 0));
   CHECK_STATUS(tsr_sync(s, "alone"), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_sync: the runtime of this scope knows of no other processes; "
-                                "open it by tsr_initialize");
+  CHECK_STR_HAS(tsr_message(s), "tsr_sync: the runtime of this scope belongs to no job of several "
+                                "processes; open the runtime with tsr_initialize");
   tsr_runtime_close(rt);
 }
 
@@ -107,8 +107,8 @@ TEST(a_key_is_set_once_unless_it_is_said)
   tsr_value value;
   CHECK_STATUS(tsr_store_set(s, "k", "1", 1), TSR_OK, s);
   CHECK_STATUS(tsr_store_set(s, "k", "2", 1), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_store_set: key 'k' already exists; choose another, or set "
-                                ".overwrite");
+  CHECK_STR_HAS(tsr_message(s),
+                "tsr_store_set: key 'k' already exists; choose another key, or set .overwrite");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_store_get(s, "k", &value), TSR_OK, s);
   CHECK_STR(value.data, "1");
@@ -118,7 +118,7 @@ TEST(a_key_is_set_once_unless_it_is_said)
   CHECK_STATUS(tsr_store_find(s, "none", &value), TSR_OK, s);
   CHECK(value.data == NULL);
   CHECK_STATUS(tsr_store_get(s, "none", &value, .timeout = 0.05), TSR_EPEER, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_store_get: nobody has set key 'none' within 0.05 s");
+  CHECK_STR_HAS(tsr_message(s), "tsr_store_get: no process has set key 'none' within 0.05 s");
   tsr_runtime_close(rt);
 }
 
@@ -136,7 +136,7 @@ TEST(values_are_bytes)
   CHECK_U64(value.length, size);
   CHECK_BYTES(value.data, large, size);
   CHECK_STATUS(tsr_store_set(s, "larger", large, size + 1), TSR_EARG, NULL);
-  CHECK_STR_HAS(tsr_message(s), "a value of 8388609 bytes, at most 8388608");
+  CHECK_STR_HAS(tsr_message(s), "the value has 8388609 bytes, at most 8388608");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_store_set(s, "empty", NULL, 0), TSR_OK, s);
   CHECK_STATUS(tsr_store_find(s, "empty", &value), TSR_OK, s);
@@ -210,7 +210,7 @@ TEST(sums_are_of_whole_numbers)
   int64_t sum = 7;
   CHECK_STATUS(tsr_store_set(s, "word", "12x", 3), TSR_OK, s);
   CHECK_STATUS(tsr_store_add(s, "word", 1, &sum), TSR_EVALUE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "key 'word' holds '12x', which is no whole number");
+  CHECK_STR_HAS(tsr_message(s), "key 'word' holds '12x', expected a whole number");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_store_add(s, "most", INT64_MAX, &sum), TSR_OK, s);
   CHECK_I64(sum, INT64_MAX);
@@ -246,7 +246,8 @@ TEST_PROCESSES(a_stranger_spoils_a_barrier_for_all, 4)
   if (test_process() != 3)
     status = tsr_sync(s, "even", .processes = evens, .process_count = 2, .timeout = 20);
   CHECK_STATUS(status, TSR_EARG, s);
-  if (test_process() != 3) CHECK_STR_HAS(tsr_message(s), "a process that takes no part, 1, came");
+  if (test_process() != 3)
+    CHECK_STR_HAS(tsr_message(s), "process 1 arrived, which is not in the list of processes");
   tsr_scope_clear(s);
   if (test_process() != 2) CHECK_STATUS(tsr_sync(s, "others know"), TSR_OK, s);
   /* The name is as good as new. */
@@ -262,8 +263,9 @@ TEST_PROCESSES(who_is_missing_is_named, 4)
   CHECK_STATUS(tsr_sync(s, "begin"), TSR_OK, s); /* so that they come to the next one together */
   if (test_process() != 2) {
     CHECK_STATUS(tsr_sync(s, "epoch", .timeout = 1.2), TSR_EPEER, NULL);
-    CHECK_STR_HAS(tsr_message(s), "tsr_sync: 'epoch': after 1.2 s 3 of 4 processes have come; "
-                                  "missing: process 2 (pid ");
+    CHECK_STR_HAS(
+        tsr_message(s),
+        "tsr_sync: 'epoch': after 1.2 s 3 of 4 processes have arrived; missing: process 2 (pid ");
     tsr_scope_clear(s);
     CHECK_STATUS(tsr_sync(s, "told"), TSR_OK, s);
   } else {
@@ -283,7 +285,7 @@ TEST_PROCESSES(who_has_left_is_not_waited_for, 3)
   if (test_process() != 1) {
     CHECK_STATUS(tsr_sync(s, "all"), TSR_EPEER, NULL);
     CHECK_STR_HAS(tsr_message(s), "'all': process 1 (pid ");
-    CHECK_STR_HAS(tsr_message(s), ") has left and cannot come");
+    CHECK_STR_HAS(tsr_message(s), ") has left the job and cannot arrive");
     CHECK(!tsr_process_alive(rt, 1));
   }
   tsr_runtime_close(rt);

@@ -78,16 +78,15 @@ TEST_PROCESSES(all_open_the_same_or_none, 3)
   CHECK(!tsr_pipeline_next(p));
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
   CHECK_STR_HAS(tsr_message(s),
-                "tsr_pipeline_open: process 1 opens another pipeline than process 0 "
-                "does: stage 2 is 'shuffle(seed=6)' there and 'shuffle(seed=5)' in "
-                "process 0");
+                "tsr_pipeline_open: process 1 opens another pipeline than process 0: its stage 2 "
+                "is 'shuffle(seed=6)', but 'shuffle(seed=5)' in process 0");
   tsr_scope_clear(s);
   /* Further than the others, and behind where they are: other numbers of batches. */
   how = numbers(s, rt);
   if (me == 2) how.epochs = 3;
   p = tsr_pipeline_open_with(&how, TSR_HERE);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "is 'epochs(3)' there and 'epochs(2)' in process 0");
+  CHECK_STR_HAS(tsr_message(s), "is 'epochs(3)', but 'epochs(2)' in process 0");
   tsr_scope_clear(s);
   /* One whose file is not there, and one that asks for what cannot be. */
   how = numbers(s, rt);
@@ -101,7 +100,7 @@ TEST_PROCESSES(all_open_the_same_or_none, 3)
   if (me == 0) how.batch_size = -1;
   p = tsr_pipeline_open_with(&how, TSR_HERE);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_EARG, NULL);
-  CHECK_STR_HAS(tsr_message(s), "a batch of -1 records");
+  CHECK_STR_HAS(tsr_message(s), ".batch_size is -1 records");
   tsr_scope_clear(s);
   how = numbers(s, rt);
   how.bad = TSR_BAD_SKIP;

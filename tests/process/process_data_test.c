@@ -207,15 +207,15 @@ static void errors_are_told_to_all(void)
   CHECK(tsr_is_inert(give(&w, last ? NULL : data, TSR_SHAPE(rows, 2), on, no_whole)));
   expect(&w, TSR_EARG, last ? "the data is NULL" : "process ");
   CHECK(tsr_is_inert(give(&w, data, TSR_SHAPE(rows, 2 + last), on, no_whole)));
-  expect(&w, TSR_ESHAPE, "which has the same block, 2; give equally many, or .whole");
+  expect(&w, TSR_ESHAPE, "with the same portion gives 2; give equally many, or .whole");
   CHECK(tsr_is_inert(tsr_from_process_data(w.s, data, .dtype = last ? TSR_F64 : TSR_F32,
                                            .shape = TSR_SHAPE(rows, 2), .on = on)));
-  expect(&w, TSR_EDTYPE, "gives f64, process 0 f32; give the same dtype on all");
+  expect(&w, TSR_EDTYPE, "gives f64, process 0 gives f32; give the same dtype on all");
   CHECK(tsr_is_inert(
       give(&w, data, TSR_SHAPE(rows, 2), last ? tsr_on(on.mesh, "-,x") : on, no_whole)));
   expect(&w, TSR_EARG, "place the array differently");
   CHECK(tsr_is_inert(give(&w, data, TSR_SHAPE(rows, 2), on, last ? TSR_SHAPE(8, 2) : no_whole)));
-  expect(&w, TSR_EARG, "say different shapes of the whole");
+  expect(&w, TSR_EARG, "give different shapes of the whole array");
   CHECK(tsr_is_inert(
       give(&w, data, TSR_SHAPE(8, 2), last ? tsr_on(on.mesh, "y,-") : on, TSR_SHAPE(8, 2))));
   expect(&w, TSR_EAXIS, last ? "no axis 'y'" : "process ");
@@ -312,7 +312,7 @@ static void parts_are_of_devices(void)
     }
     tsr_shard none;
     CHECK_STATUS(tsr_shard_view(a, w.me ? 0 : 7, &none), TSR_EARG, NULL);
-    expect(&w, TSR_EARG, "take those that tsr_local_shard gives");
+    expect(&w, TSR_EARG, "use the positions that tsr_local_shard gives");
     /* JAX refuses to read what is not here; here all read together. */
     CHECK_STATUS(tsr_read(a, found, sizeof found), TSR_OK, w.s);
     CHECK_BYTES(found, data, sizeof data);
@@ -433,7 +433,7 @@ static void what_each_has_is_gathered(void)
   tsr_array *shared =
       tsr_put(w.s, all, TSR_F32, TSR_SHAPE(8), tsr_on(tsr_mesh_make(w.rt, "x=8"), "x"));
   CHECK(tsr_is_inert(tsr_process_gather(shared)));
-  expect(&w, TSR_EARG, "gather it with .tiled = true");
+  expect(&w, TSR_EARG, "gather the array with .tiled = true");
   CHECK_I64(tsr_shape_of(tsr_process_gather(shared, .tiled = true)).dims[0], 8);
   /* Trees, by their arrays. */
   tsr_array *tree = tsr_process_gather(tsr_tree(w.s, { "a", x }, { "b", tsr_tuple(w.s, x, x) }));
@@ -441,7 +441,8 @@ static void what_each_has_is_gathered(void)
   CHECK_I64(tsr_shape_of(tsr_field(tree, "b.1")).dims[0], w.count);
   /* Shapes that differ. */
   CHECK(tsr_is_inert(tsr_process_gather(own(&w, four, TSR_I32, TSR_SHAPE(1 + (w.me > 0))))));
-  expect(&w, TSR_ESHAPE, "process 1 has i32[2], process 0 i32[1]; give the same shape on all");
+  expect(&w, TSR_ESHAPE,
+         "process 1 has i32[2], process 0 has i32[1]; give the same shape on all processes");
   close_world(&w);
 }
 
@@ -465,7 +466,7 @@ static void what_one_has_is_given_to_all(void)
   CHECK(tsr_is_inert(tsr_process_broadcast(own(&w, four, TSR_I32, TSR_SHAPE(4)), .root = -1)));
   expect(&w, TSR_EARG, "there is no process -1");
   CHECK(tsr_is_inert(tsr_process_broadcast(own(&w, four, w.me ? TSR_I32 : TSR_U32, TSR_SHAPE(4)))));
-  expect(&w, TSR_EDTYPE, "process 1 has i32, process 0 u32");
+  expect(&w, TSR_EDTYPE, "process 1 has i32, process 0 has u32");
   close_world(&w);
 }
 
@@ -482,11 +483,11 @@ static void what_differs_is_found(void)
   tsr_array *tree = tsr_tree(w.s, { "w", a }, { "layer", tsr_tree(w.s, { "b", b }, { "c", c }) });
   CHECK_STATUS(tsr_process_equal(tree, "the model"), TSR_EVALUE, NULL);
   expect(&w, TSR_EVALUE,
-         "process 1 has other elements than process 0 in the model at layer.c, here f32[6]");
+         "process 1 has other elements than process 0 in the model at layer.c, which is f32[6]");
   CHECK_STATUS(tsr_process_equal(c, NULL), TSR_EVALUE, NULL);
-  expect(&w, TSR_EVALUE, "in the array, here f32[6]");
+  expect(&w, TSR_EVALUE, "in the array, which is f32[6]");
   CHECK_STATUS(tsr_process_equal(w.me ? a : tree, NULL), TSR_EVALUE, NULL);
-  expect(&w, TSR_EVALUE, "process 1 has 1 arrays in the array, process 0 3");
+  expect(&w, TSR_EVALUE, "process 1 has 1 arrays in the array, process 0 has 3");
   CHECK_STATUS(tsr_process_equal(w.me ? b : a, NULL), TSR_EVALUE, NULL);
   tsr_scope_clear(w.s);
   CHECK_STATUS(tsr_process_equal(a, NULL), TSR_OK, w.s);
@@ -506,7 +507,7 @@ TEST_PROCESSES(a_tree_of_other_size_is_told_first, 3)
   tsr_array *b = tsr_put(s, data, TSR_F32, TSR_SHAPE(2), (tsr_sharding){ 0 });
   tsr_array *tree = tsr_tree(s, { "a", a }, { "b", a }, { "c", b });
   CHECK_STATUS(tsr_process_equal(test_process() == 2 ? a : tree, "the model"), TSR_EVALUE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "process 2 has 1 arrays in the model, process 0 3");
+  CHECK_STR_HAS(tsr_message(s), "process 2 has 1 arrays in the model, process 0 has 3");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -100,10 +100,10 @@ static void terminals_that_one_asks_wrongly(void)
     failed(&w, tsr_read(b, w.me ? NULL : all, sizeof all), TSR_EARG, "expected exactly 48");
     a = tsr_mul(twelve(&w, true), 7);
     if (ready) CHECK_STATUS(tsr_wait(a), TSR_OK, w.s);
-    failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG, "the place for the text is NULL");
+    failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG, "the pointer for the text is NULL");
   }
   failed(&w, tsr_read_scalar(tsr_sum(twelve(&w, true)), w.me ? NULL : &sum), TSR_EARG,
-         "the place for the result is NULL");
+         "the pointer for the result is NULL");
   tsr_array *counts = tsr_cast(twelve(&w, true), w.me ? TSR_F64 : TSR_I64);
   failed(&w, tsr_read_i64(tsr_sum(counts), &whole), TSR_EDTYPE, "expected an integer or bool");
   tsr_array *gone = tsr_mul(twelve(&w, true), 2);
@@ -124,7 +124,8 @@ static void meetings_that_one_cannot_come_to(void)
   failed(&w, tsr_scope_status(w.s), TSR_EARG, "data is NULL");
   own = tsr_put(w.s, w.me ? NULL : all, TSR_F32, TSR_SHAPE(12), (tsr_sharding){ 0 });
   failed(&w, tsr_process_equal(own, NULL), TSR_EARG, "data is NULL");
-  failed(&w, tsr_process_meet(w.s, w.me ? NULL : "here"), TSR_EARG, "the name is NULL");
+  failed(&w, tsr_process_meet(w.s, w.me ? NULL : "here"), TSR_EARG,
+         "the name of the round is NULL");
   tsr_array *shared = twelve(&w, !w.me);
   failed(&w, tsr_read_root(shared, 0, all, sizeof all), TSR_EARG, "data is NULL");
   close_world(&w);
@@ -192,7 +193,7 @@ static const frame_call of_bad_frames[] = {
 };
 
 static const frame_call of_good_frames[] = {
-  { text_nowhere_call, TSR_EARG, "the place for the text is NULL" },
+  { text_nowhere_call, TSR_EARG, "the pointer for the text is NULL" },
   { count_nowhere_call, TSR_EARG, "`out` is NULL" },
   { collect_nowhere_call, TSR_EARG, "`out` is NULL" },
   { no_column_call, TSR_ECOLUMN, "no column 'no'" },

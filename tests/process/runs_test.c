@@ -169,7 +169,7 @@ static int is_left(tsr_runtime *rt, tsr_scope *s, int index)
   } else {
     uint64_t was = atomic_fetch_add(&head_of(peers, 1)->word, UINT64_C(1) << MEETING_BITS);
     CHECK(tsr__peers_still_here(peers, &error) == TSR_EPEER);
-    CHECK_STR_HAS(error.text, "process 1 has gone on without this one");
+    CHECK_STR_HAS(error.text, "process 1 has gone on without this process");
     atomic_store(&head_of(peers, 1)->word, was);
   }
   CHECK_STATUS(tsr__peers_leave(peers, TSR_OK, &error), TSR_OK, NULL);

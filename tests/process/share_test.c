@@ -236,7 +236,7 @@ static int has_a_limit(member *m)
   tsr_runtime *rt = tsr__runtime_new(NULL);
   if (m->index == 1) CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
   CHECK(share(m, rt, 0, &error) != TSR_OK);
-  if (m->index == 1) CHECK_STR_HAS(error.text, "say ulimit -f unlimited");
+  if (m->index == 1) CHECK_STR_HAS(error.text, "run ulimit -f unlimited");
   tsr_runtime_close(rt);
   return 0;
 }

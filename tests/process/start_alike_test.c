@@ -21,15 +21,21 @@ static const starting table[] = {
   { "cpu:2",
     { 0 },
     { 0 },
-    "process 1 was started with devices 2 of each process, process 0 with "
-    "devices 1 of each process" },
-  { "cpu:1", { .on_failure = "error" }, { 0 }, ".on_failure \"error\", process 0 with" },
-  { "cpu:1", { .on_failure = "shrink" }, { 0 }, ".on_failure \"shrink\", process 0 with" },
-  { "cpu:1", { .stall_timeout = 5 }, { 0 }, ".stall_timeout 5, process 0 with .stall_timeout 20" },
-  { "cpu:1", { .wait_timeout = 77 }, { 0 }, ".wait_timeout 77, process 0 with .wait_timeout 1800" },
-  { "cpu:1", { 0 }, { .memory_limit = 1 << 20 }, ".memory_limit 1048576, process 0 with" },
-  { "cpu:1", { 0 }, { .plan_cache = 4 }, ".plan_cache 4, process 0 with .plan_cache 256" },
-  { "cpu:1", { 0 }, { .check_floats = "nan" }, ".check_floats \"nan\", process 0 with" },
+    "process 1 was started with devices 2 of each process, but process 0 with devices 1 of each "
+    "process" },
+  { "cpu:1", { .on_failure = "error" }, { 0 }, ".on_failure \"error\", but process 0 with" },
+  { "cpu:1", { .on_failure = "shrink" }, { 0 }, ".on_failure \"shrink\", but process 0 with" },
+  { "cpu:1",
+    { .stall_timeout = 5 },
+    { 0 },
+    ".stall_timeout 5, but process 0 with .stall_timeout 20" },
+  { "cpu:1",
+    { .wait_timeout = 77 },
+    { 0 },
+    ".wait_timeout 77, but process 0 with .wait_timeout 1800" },
+  { "cpu:1", { 0 }, { .memory_limit = 1 << 20 }, ".memory_limit 1048576, but process 0 with" },
+  { "cpu:1", { 0 }, { .plan_cache = 4 }, ".plan_cache 4, but process 0 with .plan_cache 256" },
+  { "cpu:1", { 0 }, { .check_floats = "nan" }, ".check_floats \"nan\", but process 0 with" },
 };
 
 TEST_PROCESSES(what_differs_is_named, 2)
@@ -62,7 +68,7 @@ TEST_PROCESSES(what_differs_is_named, 2)
 static void look(tsr_log_level level, const char *area, const char *line, void *user)
 {
   (void)level, (void)area;
-  if (strstr(line, "1 of 2 processes have come; missing: process 1; process 0 listens at "))
+  if (strstr(line, "1 of 2 processes have joined; missing: process 1; process 0 listens at "))
     *(bool *)user = true;
 }
 
@@ -96,8 +102,9 @@ static void look_for(tsr_log_level level, const char *area, const char *line, vo
  * the others' goodbye. */
 TEST_PROCESSES(who_is_waited_for_is_said, 2)
 {
-  words w = { .awaited = { "1 of 2 processes have come; missing: process 1",
-                           "nobody has set key 'late' for 3", "s for the goodbye of process 1" } };
+  words w = { .awaited = { "1 of 2 processes have arrived; missing: process 1",
+                           "no process has set key 'late' for 3",
+                           "s for the goodbye of process 1" } };
   const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = look_for, .log_user = &w };
   tsr_runtime *rt = fixture_join("waits", .stall_timeout = 3, .runtime = &runtime);
   tsr_scope *s = tsr_scope_open(rt);

@@ -35,7 +35,7 @@ TEST(a_line_for_each_size)
   char *out;
   CHECK_I64(run("\"$TOOL\" bench collectives --devices cpu:3 --min 12 --max 4K --factor 16", &out),
             0);
-  CHECK_STR_HAS(out, "# 3 places in 1 processes");
+  CHECK_STR_HAS(out, "# 3 devices in 1 processes");
   for (int i = 0; i < 4; i++) CHECK_I64(count_of(out, collectives[i]), 3);
   CHECK_STR_HAS(out, "         192          48   f32   sum");
   CHECK_STR_HAS(out, "        3072         768   f32  none");
@@ -49,7 +49,7 @@ TEST(processes_print_once)
                 " --min 2M --max 2M",
                 &out),
             0);
-  CHECK_STR_HAS(out, "[0] # 3 places in 3 processes");
+  CHECK_STR_HAS(out, "[0] # 3 devices in 3 processes");
   CHECK_STR_HAS(out, "[0] all_reduce          2097152      262144   f64   sum");
   CHECK(!strstr(out, "[1]") && !strstr(out, "all_gather"));
   free(out);
@@ -70,12 +70,12 @@ TEST(what_is_no_bench_is_refused)
   static const struct {
     const char *line, *text;
   } cases[] = {
-    { "bench", "of what? There is 'collectives'" },
-    { "bench sorts", "of what? There is 'collectives'" },
-    { "bench collectives --min 1x", "--min takes a number of bytes, such as 64K, not '1x'" },
+    { "bench", "takes 'collectives'" },
+    { "bench sorts", "takes 'collectives'" },
+    { "bench collectives --min 1x", "--min takes a number of bytes, such as 64K, found '1x'" },
     { "bench collectives --max 0", "--max takes a number of bytes" },
     { "bench collectives --max 9999999999999G", "--max takes a number of bytes" },
-    { "bench collectives --factor 1", "--factor is 2 or more, not '1'" },
+    { "bench collectives --factor 1", "--factor takes 2 or more, found '1'" },
     { "bench collectives --only psum", "--only takes one of: all_reduce" },
     { "bench collectives --where 'a > 1'", "there is no option '--where'" },
   };

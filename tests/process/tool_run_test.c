@@ -157,8 +157,8 @@ TEST(the_others_may_go_on)
 TEST(a_stopped_process_is_blamed)
 {
   check_run("-n 4 env TEST_MEET=stop TSR_STALL_TIMEOUT=3 \"$SELF\"", 1,
-            PARTS("no sign of life for 3 s",
-                  "process 2 of 4 was stopped, and the others gave it up\n"));
+            PARTS("no heartbeat for 3 s",
+                  "process 2 of 4 was stopped, and the other processes stopped waiting for it\n"));
 }
 
 /* ---- what it does with any program ----------------------------------------------------------- */
@@ -288,8 +288,8 @@ TEST(signals_are_passed_on)
 TEST(devices_that_cannot_be_dealt_out)
 {
   check_run("-n 3 env TEST_MEET=compute \"$SELF\"", 9,
-            PARTS("the 8 devices of \"cpu:8\" cannot be dealt out evenly to 3 processes",
-                  "divide 8 (1, 2, 4, 8), or open 9 devices"));
+            PARTS("the 8 devices of \"cpu:8\" cannot be split evenly over 3 processes",
+                  "divides 8 (1, 2, 4, 8), or open 9 devices"));
   check_run("-n 4 env TEST_MEET=compute \"$SELF\"", 0, PARTS("[3] 2 of 8 devices\n"));
   /* What a process of the job starts is none of it. */
   check_run("-n 3 env TEST_MEET=nested \"$SELF\"", 0, PARTS("[2] 8 of 8 devices\n"));
@@ -297,12 +297,13 @@ TEST(devices_that_cannot_be_dealt_out)
 
 TEST(wrong_command_lines_are_told)
 {
-  check_run("-n 2", 2, PARTS("tessera run: which program?"));
-  check_run("true", 2, PARTS("tessera run: how many processes? Such as -n 4"));
-  check_run("-n 0 true", 2, PARTS("how many processes?"));
-  check_run("-n x true", 2, PARTS("--processes takes a number of processes, not 'x'"));
+  check_run("-n 2", 2, PARTS("tessera run: PROGRAM is missing"));
+  check_run("true", 2,
+            PARTS("tessera run: the number of processes is missing; give it, such as -n 4"));
+  check_run("-n 0 true", 2, PARTS("the number of processes is missing"));
+  check_run("-n x true", 2, PARTS("--processes takes a number of processes, found 'x'"));
   check_run("--proceses 2 true", 2, PARTS("did you mean --processes?"));
-  check_run("-n 5000 true", 2, PARTS("5000 processes, at most 1024"));
+  check_run("-n 5000 true", 2, PARTS("5000 is too large; the most is 1024"));
 }
 
 /* Programs that end well though a save in the background failed, of which they did not ask. */
@@ -312,5 +313,5 @@ TEST(a_save_that_nobody_asked_for_fails_the_job)
   check_run("-n 2 env TEST_MEET=lost \"$SELF\"", 1,
             PARTS("process 0 of 2", "process 1 of 2",
                   "[1] tsr checkpoint: a save in the background", "tessera run: process ",
-                  " of 2: a save in the background failed: ", "step_0 is there already"));
+                  " of 2: a save in the background failed: ", "step_0 exists already"));
 }

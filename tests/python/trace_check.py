@@ -4,7 +4,7 @@
     LANE | KIND | NAME | names of the events around it, outermost first
 
 and for each program that ran the percentage of its time that its steps take. Fails where the file
-is no JSON, where events of a lane lie in each other without one being inside, or a lane has no name.
+is not JSON, where events of a lane lie in each other without one being inside, or a lane has no name.
 """
 
 import json

@@ -74,7 +74,8 @@ void told_check(const char *text, const char *name)
     if (!source) FAIL("%s names %.*s:\n%s", name, (int)(at + 8 - from), from, text);
     free(source);
   }
-  for (const char *at = flat; (at = strstr(at, "was asked for")); at++) check_asked(flat, at, name);
+  for (const char *at = flat; (at = strstr(at, "asks for this sharding")); at++)
+    check_asked(flat, at, name);
   free(flat);
 }
 

@@ -710,7 +710,7 @@ TEST(names_that_need_quotes)
   is_inert_frame(tsr_frame_new(s, { "a", x }, { "a", x }), "a name twice");
   CHECK_STATUS(tsr_scope_status(s), TSR_ECOLUMN, s);
   is_inert_frame(tsr_frame_new(s, { "", x }), "an empty name");
-  is_inert_frame(tsr_frame_new(s, { "\xff", x }), "no UTF-8");
+  is_inert_frame(tsr_frame_new(s, { "\xff", x }), "not UTF-8");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

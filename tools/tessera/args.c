@@ -1,4 +1,4 @@
-/* The command line: long options with a value, "--name value" or "--name=value". */
+/* Parses the command line: long options, "--name value" or "--name=value". */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,138 +7,141 @@
 
 #include "tool.h"
 
-/* The commands that read files: tables, or those among them that are records. */
+/* The commands that read tables, and those that read tables or records. */
 #define TABLES "query convert schema"
 #define READING TABLES " pipeline"
 
 const tool_option tool_options[OPT_COUNT] = {
   [OPT_JOIN] = { "--join", "FILE", NULL, "query", true,
-                 "join with another file, on the keys of --on" },
+                 "join with another file on the keys of --on" },
   [OPT_ON] = { "--on", "KEYS", NULL, "query", true,
-               "its keys: 'k', or 'left = right', or several; expressions, such as cast(k, "
+               "keys of a --join: 'k', or 'left = right', or several; expressions such as cast(k, "
                "'i64')" },
   [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "query", true,
-                "the kind of join (default inner)" },
+                "kind of join (default inner)" },
   [OPT_SUFFIX] = { "--suffix", "TEXT", NULL, "query", true,
-                   "what a --join adds to names that are taken (default _right, then _right2, "
-                   "...)" },
+                   "text that a --join appends to names that are taken (default _right, then "
+                   "_right2, ...)" },
   [OPT_RENAME] = { "--rename", "NAMES", NULL, "query", true,
-                   "rename columns: 'old = new, ...'; between two --join before the second one" },
+                   "rename columns: 'old = new, ...'; between two --join it applies before the "
+                   "second one" },
   [OPT_WHERE] = { "--where", "E", NULL, "query pipeline", true,
-                  "keep the rows where E is true; it sees the columns of each --with before it" },
+                  "keep the rows where E is true; E can use the columns of each --with before it" },
   [OPT_WITH] = { "--with", "NAME=E", NULL, "query", true,
-                 "add a column; whatever stands after it sees it" },
+                 "add a column; options after it can use it" },
   [OPT_SELECT] = { "--select", "COLUMNS", NULL, "query", false,
-                   "the columns to show: 'a, b, c = a + b'" },
-  [OPT_AGG] = { "--agg", "A", NULL, "query", false, "reduce: 'sum(x), n = count(), median(y)'" },
+                   "columns to show: 'a, b, c = a + b'" },
+  [OPT_AGG] = { "--agg", "A", NULL, "query", false,
+                "aggregate all rows: 'sum(x), n = count(), median(y)'" },
   [OPT_BY] = { "--by", "KEYS", NULL, "query", false,
-               "with --agg: one row a group: 'origin, month'" },
+               "with --agg: aggregate each group of equal keys: 'origin, month'" },
   [OPT_DISTINCT] = { "--distinct", "COLUMNS", NULL, "query", false,
-                     "the first of the rows that are equal in 'a, b'; '*': in all columns" },
+                     "keep the first of the rows that are equal in the columns 'a, b'; '*': in all "
+                     "columns" },
   [OPT_SORT] = { "--sort", "KEYS", NULL, "query", false,
                  "order the rows: 'a, b desc nulls first'" },
-  [OPT_LIMIT] = { "--limit", "N", NULL, "query", false, "the first N rows only" },
-  [OPT_TAIL] = { "--tail", "N", NULL, "query", false, "the last N rows only" },
+  [OPT_LIMIT] = { "--limit", "N", NULL, "query", false, "keep the first N rows" },
+  [OPT_TAIL] = { "--tail", "N", NULL, "query", false, "keep the last N rows" },
   [OPT_SAMPLE] = { "--sample", "N", NULL, "query", false,
-                   "N rows drawn at random, in order; each run draws the same" },
+                   "keep a random sample of N rows, in order; each run draws the same rows" },
   [OPT_SEED] = { "--seed", "K", NULL, "query pipeline", false,
-                 "with --sample or --shuffle: another number draws others (default 0)" },
+                 "with --sample or --shuffle: seed of the random order (default 0)" },
   [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query convert schema", false,
-                   "how to print (default table; a file is written as its name says)" },
+                   "output format (default table; for a file the one of its name)" },
   [OPT_OUT] = { "--out", "FILE", NULL, "query", false,
                 "write all rows to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
   [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
-                 "rows of a printed table, half from each end (default 20, in a file all; 0: "
-                 "all)" },
+                 "most rows of a table, half from each end; 0: all (default 20, in a file all)" },
   [OPT_WIDTH] = { "--width", "N", NULL, "query schema shard pipeline", false,
                   "characters a line of a table or drawing may take (default the terminal's, else "
                   "any number for a table, 80 for a drawing; 0: that too)" },
   [OPT_SVG] = { "--svg", NULL, NULL, "shard", false,
                 "print an SVG document, 80 characters wide unless --width is given" },
   [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", TABLES, false,
-                 "the format of the input where its name does not say" },
+                 "input format, if the file's name does not give it" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false,
-                      "CSV: what separates fields (default: by the first rows)" },
-  [OPT_NO_HEADER] = { "--no-header", NULL, NULL, READING, false, "CSV: the first line is data" },
-  [OPT_SKIP] = { "--skip", "N", NULL, READING, false, "CSV: leave out N lines before the header" },
-  [OPT_COMMENT] = { "--comment", "C", NULL, READING, false,
-                    "CSV: leave out lines that begin with C" },
+                      "CSV: field separator (default: found in the first rows)" },
+  [OPT_NO_HEADER] = { "--no-header", NULL, NULL, READING, false, "CSV: the first line holds data" },
+  [OPT_SKIP] = { "--skip", "N", NULL, READING, false, "CSV: skip N lines before the header" },
+  [OPT_COMMENT] = { "--comment", "C", NULL, READING, false, "CSV: skip lines that begin with C" },
   [OPT_DECIMAL_COMMA] = { "--decimal-comma", NULL, NULL, READING, false, "CSV: 1,5 is 1.5" },
   [OPT_NULLS] = { "--nulls", "LIST", NULL, READING, false,
-                  "CSV: null markers beside the empty field (default NA)" },
+                  "CSV: null markers besides the empty field (default NA)" },
   [OPT_TEXT_NULLS] = { "--text-nulls", NULL, NULL, READING, false,
-                       "CSV: they are null in text columns too" },
+                       "CSV: null markers apply to text columns too" },
   [OPT_TYPES] = { "--types", "LIST", NULL, READING, false,
-                  "force types: 'a i64, day text'; of joined files, too" },
+                  "set types of columns, also of joined files: 'a i64, day text'" },
   [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", READING, false,
-                     "rows that are wrong (default error)" },
+                     "treatment of malformed rows (default error)" },
   [OPT_LITERAL_PATH] = { "--literal-path", NULL, NULL, READING, false,
-                         "a file's name is no pattern, whatever characters it holds" },
+                         "read FILE as a file name, not as a pattern" },
   [OPT_UNPACK_LIMIT] = { "--unpack-limit", "BYTES", NULL, READING, false,
-                         "what a packed file may unpack to (default 1000 times its size, at least "
-                         "268435456)" },
+                         "most bytes of an unpacked file (default 1000 times the packed size, at "
+                         "least 268435456)" },
   [OPT_NAMES] = { "--names", "LIST", NULL, READING, false,
-                  "CSV: 'a, b, c' in place of the header's names" },
+                  "CSV: column names 'a, b, c' in place of the header's" },
   [OPT_UNIQUE_NAMES] = { "--unique-names", NULL, NULL, READING, false,
-                         "CSV: a name that stands twice is an error, and gets no number" },
+                         "CSV: a duplicate name is an error (default: it gets a number)" },
   [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
-                  "names and types of a sample; read no rows" },
+                  "print names and types, inferred from a sample of the rows" },
   [OPT_PROCESSES] = { "--processes", "N", NULL, "run", false,
-                      "how many processes to start; -n N is the same" },
+                      "number of processes; -n N is the same" },
   [OPT_COORDINATOR] = { "--coordinator", "A", NULL, "run", false,
-                        "where process 0 listens: HOST:PORT or unix:PATH (default a socket that "
-                        "only this user can reach)" },
+                        "address where process 0 listens: HOST:PORT or unix:PATH (default a socket "
+                        "for this user only)" },
   [OPT_ON_FAILURE] = { "--on-failure", "MODE", "shutdown error shrink", "run", false,
-                       "what the others do when a process fails: they end (the default), get "
-                       "errors, or may go on as fewer; TSR_ON_FAILURE says the same" },
+                       "reaction of the other processes when one fails: end, get errors, or "
+                       "continue as a smaller job (default shutdown); also TSR_ON_FAILURE" },
   [OPT_ENGINE] = { "--engine", "E", NULL, "run", false,
-                   "what moves bytes between hosts: ucx (default), mpi, or local for one host" },
+                   "engine that moves bytes between hosts: ucx (default), mpi, or local for one "
+                   "host" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info bench", false,
-                    "split the rows over N virtual devices (default cpu:1); bench: those of each "
-                    "process (default cpu:1, of one process cpu:2)" },
+                    "shard the rows over N virtual devices (default cpu:1); bench: devices of each "
+                    "process (default cpu:1, of a single process cpu:2)" },
   [OPT_ONLY] = { "--only", "NAME", "all_reduce all_gather reduce_scatter all_to_all", "bench",
-                 false, "one collective (default all)" },
+                 false, "measure one collective (default all)" },
   [OPT_LEAST] = { "--min", "BYTES", NULL, "bench", false,
-                  "the smallest size (default 8); K, M and G are 2^10, 2^20 and 2^30" },
-  [OPT_MOST] = { "--max", "BYTES", NULL, "bench", false, "the largest size (default 256M)" },
+                  "smallest size (default 8); K, M and G are 2^10, 2^20 and 2^30" },
+  [OPT_MOST] = { "--max", "BYTES", NULL, "bench", false, "largest size (default 256M)" },
   [OPT_FACTOR] = { "--factor", "N", NULL, "bench", false,
-                   "each size is N times the one before (default 4)" },
+                   "ratio of a size to the one before (default 4)" },
   [OPT_TYPE] = { "--type", "TYPE", "i32 i64 f16 bf16 f32 f64", "bench", false,
                  "element type (default f32)" },
   [OPT_RECORDS] = { "--from", "FORMAT",
                     "npz npy safetensors tfrecord binary lines tar folder csv tsv json", "pipeline",
-                    false, "the format of the files where their names do not say" },
+                    false, "file format, if the names do not give it" },
   [OPT_LAYOUT] = { "--layout", "FIELDS", NULL, "pipeline", false,
-                   "the fields of a record where files do not tell them: 'label u8, image "
-                   "u8[3,32,32]'; of a binary file as they lie there, of tfrecord features by name "
-                   "(f32, i64, u8; default those of the first record), of tar members by ending" },
+                   "fields of a record, if the files do not name them: 'label u8, image "
+                   "u8[3,32,32]'. binary: in the order of the bytes; tfrecord: features by name, "
+                   "f32, i64 or u8 (default those of the first record); tar: members by ending" },
   [OPT_HEADER] = { "--header", "BYTES", NULL, "pipeline", false,
-                   "binary: bytes at the start of each file that are no records" },
+                   "binary: bytes before the first record of each file" },
   [OPT_FIELDS] = { "--fields", "NAMES", NULL, "pipeline", false,
-                   "the fields to read: 'image, label'; of CSV and JSON expressions, too" },
+                   "fields to read: 'image, label'; of CSV and JSON also expressions" },
   [OPT_SHUFFLE] = { "--shuffle", NULL, NULL, "pipeline", false,
-                    "read the records in an order that is drawn" },
+                    "read the records in random order" },
   [OPT_BATCH] = { "--batch-size", "N", NULL, "pipeline", false,
                   "records of a batch (default 256)" },
   [OPT_SECONDS] = { "--seconds", "N", NULL, "pipeline", false,
-                    "read for so long, as many epochs as it takes (default one epoch; 0: read "
-                    "nothing but the sample)" },
+                    "read for N seconds, over several epochs if needed; 0: read the sample only "
+                    "(default one epoch)" },
   [OPT_THREADS] = { "--threads", "N", NULL, "pipeline", false,
-                    "threads that fill batches ahead (default 2; 0: none)" },
+                    "threads that fill batches ahead; 0: none (default 2)" },
   [OPT_HEAD] = { "--head", "N", NULL, "pipeline", false,
-                 "records that are shown (default 1, at most 8)" },
+                 "number of records to show, at most 8 (default 1)" },
   [OPT_JSON] = { "--json", NULL, NULL, "bench ckpt pipeline", false, "print JSON" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
-                    "show the plan and what it moves between devices" },
+                    "print the plan with the bytes that move between devices" },
   [OPT_COMPILE] = { "--compile", NULL, NULL, "function", false,
-                    "what running it takes: flops, memory, what moves between devices and why" },
-  [OPT_HELP] = { "--help", NULL, NULL, NULL, false, "this text" },
+                    "print the cost of a call: flops, memory, and traffic between devices with its "
+                    "reasons" },
+  [OPT_HELP] = { "--help", NULL, NULL, NULL, false, "print this text" },
 };
 
-/* Whether a word is one of a list of words. */
+/* Whether `word` is in a list of words with blanks between them. */
 static bool among(const char *words, const char *word)
 {
-  /* "left" is no "leftmost": lengths must be equal. */
+  /* Lengths must be equal: "left" is not "leftmost". */
   size_t length = strlen(word);
   while (*words) {
     size_t here = strcspn(words, " ");
@@ -175,17 +178,18 @@ bool tool_takes(const char *command, tool_opt option)
   return !commands || among(commands, command);
 }
 
+/* Prints a mistake of the command line. Returns false. */
 static bool mistake(const char *command, const char *what, const char *word)
 {
   fprintf(stderr, "tessera %s: %s%s%s%s\n", command, what, word ? " '" : "", word ? word : "",
           word ? "'" : "");
-  fprintf(stderr, "tessera %s --help lists what it takes\n", command);
+  fprintf(stderr, "tessera %s --help lists its options\n", command);
   return false;
 }
 
-/* How unlike two words are: letters that are left out, put in, changed or swapped with the next.
- * Rows of the usual table of distances, of the words' beginnings. */
-static size_t unlike(const char *a, const char *b)
+/* The edit distance of two words: deleted, inserted and changed letters, and swapped neighbours.
+ * The rows hold distances of the words' prefixes. */
+static size_t edit_distance(const char *a, const char *b)
 {
   enum { MOST = 40 };
   size_t la = strlen(a), lb = strlen(b), row[3][MOST + 1];
@@ -207,23 +211,24 @@ static size_t unlike(const char *a, const char *b)
 
 bool tool_nearest(const char *word, const char *name, const char **best)
 {
-  /* --lim is meant as --limit; else a letter may be wrong, two in longer words. */
+  /* A prefix counts (--lim for --limit); else one letter may be wrong, two in longer words. */
   size_t length = strlen(word), limit = length > 4 ? 2 : 1;
   bool begins = length > 2 && !strncmp(word, name, length);
-  if (!begins && unlike(word, name) > limit) return false;
-  /* Of two that are as near the first in the table wins, so that messages do not change. */
-  if (*best && unlike(word, *best) <= unlike(word, name)) return false;
+  if (!begins && edit_distance(word, name) > limit) return false;
+  /* At equal distance the first in the table wins, so that messages do not change. */
+  if (*best && edit_distance(word, *best) <= edit_distance(word, name)) return false;
   *best = name;
   return true;
 }
 
+/* Prints that a command lacks an option, with the nearest one. Returns false. */
 static bool no_option(const char *command, const char *word)
 {
   static const struct {
     const char *elsewhere;
     tool_opt option;
   } others[] = {
-    /* What pandas, Polars, SQL and other tools call them. */
+    /* Names in pandas, Polars, SQL and other tools. */
     { "--filter", OPT_WHERE },    { "--group-by", OPT_BY },   { "--groupby", OPT_BY },
     { "--order-by", OPT_SORT },   { "--sort-by", OPT_SORT },  { "--head", OPT_LIMIT },
     { "--columns", OPT_SELECT },  { "--output", OPT_OUT },    { "--assign", OPT_WITH },
@@ -236,7 +241,7 @@ static bool no_option(const char *command, const char *word)
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (!strcmp(word, others[i].elsewhere) && tool_takes(command, others[i].option))
       best = tool_options[others[i].option].name;
-  /* A name that is known elsewhere is no guess. */
+  /* A name of another tool needs no guess. */
   bool known = best != NULL;
   for (int i = 0; i < OPT_COUNT && !known; i++)
     if (tool_takes(command, (tool_opt)i)) tool_nearest(word, tool_options[i].name, &best);
@@ -254,7 +259,7 @@ static int find_option(const char *command, const char *word, size_t length)
   return -1;
 }
 
-/* The two options that have a letter. */
+/* The option of a letter; -1: unknown. */
 static int short_option(const char *command, const char *word)
 {
   if (!strcmp(word, "-h")) return OPT_HELP;
@@ -266,25 +271,24 @@ const char *tool_value(const tool_args *args, tool_opt option)
   return args->count[option] ? args->value[option][0] : NULL;
 }
 
-static bool take(const char *command, int option, const char *value, tool_args *out)
+static bool take_option(const char *command, int option, const char *value, tool_args *out)
 {
   const tool_option *row = &tool_options[option];
   char text[160];
   if (out->count[option] >= (row->repeated ? TOOL_MOST : 1))
-    return mistake(command, "given too often:", row->name);
+    return mistake(command, "repeated option", row->name);
   if (row->choices && !among(row->choices, value)) {
-    snprintf(text, sizeof text, "%s takes one of: %s; not", row->name, row->choices);
+    snprintf(text, sizeof text, "%s takes one of: %s; found", row->name, row->choices);
     return mistake(command, text, value);
   }
   out->value[option][out->count[option]++] = value ? value : "";
-  /* Conditions and new columns keep their order on the command line: later ones see earlier
-   * ones. */
+  /* These steps keep their order on the command line: later ones use columns of earlier ones. */
   if (option == OPT_WHERE || option == OPT_WITH || option == OPT_JOIN || option == OPT_RENAME)
     out->step[out->step_count++] = (tool_opt)option;
   return true;
 }
 
-static bool number(const tool_args *args, tool_opt option, int64_t *out)
+static bool read_number(const tool_args *args, tool_opt option, int64_t *out)
 {
   const char *value = tool_value(args, option);
   char *end, text[80];
@@ -293,9 +297,9 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   errno = 0;
   long long n = strtoll(value, &end, 10);
   *out = n;
-  /* No sign, no fraction, nothing behind the digits, and no overflow. */
+  /* Digits only: no sign, no fraction, no overflow. */
   if (end != value && !*end && n >= 0 && !errno) return true;
-  snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
+  snprintf(text, sizeof text, "%s takes a %s, found", tool_options[option].name,
            option == OPT_SEED                          ? "whole number of 0 or more"
            : option == OPT_SKIP                        ? "number of lines"
            : option == OPT_WIDTH                       ? "number of characters"
@@ -310,8 +314,8 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   return mistake(args->command, text, value);
 }
 
-/* Bytes: a whole number and one letter, perhaps. */
-static bool bytes(const tool_args *args, tool_opt option, int64_t otherwise, int64_t *out)
+/* Reads a number of bytes: a whole number, then K, M, G or nothing. */
+static bool read_bytes(const tool_args *args, tool_opt option, int64_t otherwise, int64_t *out)
 {
   static const char letters[] = "KMG";
   const char *value = tool_value(args, option), *letter = NULL;
@@ -326,19 +330,19 @@ static bool bytes(const tool_args *args, tool_opt option, int64_t otherwise, int
     *out = n << shift;
     return true;
   }
-  snprintf(text, sizeof text, "%s takes a number of bytes, such as 64K, not",
+  snprintf(text, sizeof text, "%s takes a number of bytes, such as 64K, found",
            tool_options[option].name);
   return mistake(args->command, text, value);
 }
 
-/* Copies a name up to its end: the closing quote, where a doubled one stands for one, or else the
- * '='. What follows; NULL: it is not closed, empty or longer than `size`. */
-static const char *take_name(const char *at, char *name, size_t size)
+/* Copies a name up to its end: the closing quote (a doubled quote is one), or without quotes the
+ * '='. Returns the rest; NULL: the name is not closed, empty or longer than `size`. */
+static const char *copy_name(const char *at, char *name, size_t size)
 {
-  /* The library's rule for names of columns: in double quotes, themselves doubled. */
+  /* As the library quotes names of columns: in double quotes, with quotes inside doubled. */
   bool quoted = *at == '"';
   size_t length = 0;
-  /* A condition of the loop, not an end of the name: what is quoted may hold '='. */
+  /* A quoted name may contain '='. */
   for (at += quoted; *at && (quoted || *at != '='); at++) {
     if (quoted && *at == '"' && *++at != '"') break;
     if (length + 1 >= size) return NULL;
@@ -352,9 +356,9 @@ static const char *take_name(const char *at, char *name, size_t size)
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression)
 {
   while (isspace((unsigned char)*text)) text++;
-  const char *at = take_name(text, name, size);
+  const char *at = copy_name(text, name, size);
   while (at && isspace((unsigned char)*at)) at++;
-  /* "a == b" and "a <= b" are expressions without a name, and would else be a column `a <`. */
+  /* "a == b" and "a <= b" are expressions without a name. */
   if (!at || *at != '=' || at[1] == '=' || strchr("<>!", at[-1])) return false;
   *out_expression = at + 1;
   return true;
@@ -372,7 +376,7 @@ const char *tool_next_item(const char *list, char sign, tool_item *out)
       quoted = !quoted;
       continue;
     }
-    list += *list == '"'; /* a doubled quote is one */
+    list += *list == '"'; /* a doubled quote is one quote */
     if (!quoted && !right && *list == sign) {
       right = true;
       to = out->right;
@@ -389,7 +393,7 @@ static bool check_query(const tool_args *args)
   char name[256];
   for (int i = 0; i < args->count[OPT_WITH]; i++)
     if (!tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &unused))
-      return mistake(command, "--with takes 'NAME = E', not", args->value[OPT_WITH][i]);
+      return mistake(command, "--with takes 'NAME = E', found", args->value[OPT_WITH][i]);
   if (args->count[OPT_BY] && !args->count[OPT_AGG])
     return mistake(command, "--by needs --agg, such as 'count()'", NULL);
   if (args->count[OPT_JOIN] != args->count[OPT_ON])
@@ -408,34 +412,37 @@ static bool check_query(const tool_args *args)
   return true;
 }
 
-static bool numbers(tool_args *args)
+static bool read_numbers(tool_args *args)
 {
-  return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_TAIL, &args->tail) &&
-         number(args, OPT_SAMPLE, &args->sample) && number(args, OPT_SEED, &args->seed) &&
-         number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
-         number(args, OPT_SKIP, &args->skip) &&
-         number(args, OPT_UNPACK_LIMIT, &args->unpack_limit) &&
-         number(args, OPT_PROCESSES, &args->processes) && number(args, OPT_FACTOR, &args->factor) &&
-         number(args, OPT_BATCH, &args->batch) && number(args, OPT_SECONDS, &args->seconds) &&
-         number(args, OPT_THREADS, &args->threads) && number(args, OPT_HEAD, &args->head) &&
-         number(args, OPT_HEADER, &args->header);
+  return read_number(args, OPT_LIMIT, &args->limit) && read_number(args, OPT_TAIL, &args->tail) &&
+         read_number(args, OPT_SAMPLE, &args->sample) && read_number(args, OPT_SEED, &args->seed) &&
+         read_number(args, OPT_ROWS, &args->rows) && read_number(args, OPT_WIDTH, &args->width) &&
+         read_number(args, OPT_SKIP, &args->skip) &&
+         read_number(args, OPT_UNPACK_LIMIT, &args->unpack_limit) &&
+         read_number(args, OPT_PROCESSES, &args->processes) &&
+         read_number(args, OPT_FACTOR, &args->factor) &&
+         read_number(args, OPT_BATCH, &args->batch) &&
+         read_number(args, OPT_SECONDS, &args->seconds) &&
+         read_number(args, OPT_THREADS, &args->threads) &&
+         read_number(args, OPT_HEAD, &args->head) && read_number(args, OPT_HEADER, &args->header);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)
 {
   const char *value = tool_value(args, option);
   char text[80];
-  /* A shell passes \t as two characters. */
+  /* The shell passes \t as two characters. */
   if (!value || (value[0] && !value[1]) || !strcmp(value, "\\t")) return true;
-  snprintf(text, sizeof text, "%s takes one character, not", tool_options[option].name);
+  snprintf(text, sizeof text, "%s takes one character, found", tool_options[option].name);
   return mistake(args->command, text, value);
 }
 
 static bool check_run(const tool_args *args)
 {
   if (strcmp(args->command, "run") != 0) return true;
-  if (!args->program) return mistake("run", "which program? Options stand before it", NULL);
-  if (args->processes < 1) return mistake("run", "how many processes? Such as -n 4", NULL);
+  if (!args->program) return mistake("run", "PROGRAM is missing; options come before it", NULL);
+  if (args->processes < 1)
+    return mistake("run", "the number of processes is missing; give it, such as -n 4", NULL);
   return true;
 }
 
@@ -443,51 +450,52 @@ static bool check_bench(tool_args *args)
 {
   if (strcmp(args->command, "bench") != 0) return true;
   if (args->file_count != 1 || strcmp(args->files[0], "collectives") != 0)
-    return mistake("bench", "of what? There is 'collectives'", NULL);
+    return mistake("bench", "takes 'collectives'", NULL);
   if (args->factor < 0) args->factor = 4;
   if (args->factor < 2 || args->factor > 1 << 20)
-    return mistake("bench", "--factor is 2 or more, not", tool_value(args, OPT_FACTOR));
-  return bytes(args, OPT_LEAST, 8, &args->least) &&
-         bytes(args, OPT_MOST, INT64_C(1) << 28, &args->most);
+    return mistake("bench", "--factor takes 2 or more, found", tool_value(args, OPT_FACTOR));
+  return read_bytes(args, OPT_LEAST, 8, &args->least) &&
+         read_bytes(args, OPT_MOST, INT64_C(1) << 28, &args->most);
 }
 
 static bool check_pipeline(const tool_args *args)
 {
   if (strcmp(args->command, "pipeline") != 0) return true;
-  if (args->file_count == 0) return mistake("pipeline", "which file?", NULL);
+  if (args->file_count == 0) return mistake("pipeline", "FILE is missing", NULL);
   if (args->batch == 0 || args->batch > INT64_C(1) << 40)
-    return mistake("pipeline", "--batch-size is 1 to 2^40, not", tool_value(args, OPT_BATCH));
+    return mistake("pipeline", "--batch-size takes 1 to 2^40, found", tool_value(args, OPT_BATCH));
   if (args->threads > 256)
-    return mistake("pipeline", "--threads is 0 to 256, not", tool_value(args, OPT_THREADS));
+    return mistake("pipeline", "--threads takes 0 to 256, found", tool_value(args, OPT_THREADS));
   if (args->seconds > 1000000)
-    return mistake("pipeline", "--seconds is up to 1000000, not", tool_value(args, OPT_SECONDS));
+    return mistake("pipeline", "--seconds takes 0 to 1000000, found",
+                   tool_value(args, OPT_SECONDS));
   if (args->head > 8)
-    return mistake("pipeline", "--head is 0 to 8, not", tool_value(args, OPT_HEAD));
+    return mistake("pipeline", "--head takes 0 to 8, found", tool_value(args, OPT_HEAD));
   return true;
 }
 
-static bool check(tool_args *args)
+static bool check_arguments(tool_args *args)
 {
   const char *command = args->command;
-  /* Who asks for help gets it, whatever else is wrong. */
+  /* --help wins over any mistake. */
   if (args->count[OPT_HELP]) return true;
   if (!strcmp(command, "shard") && args->file_count != 2)
     return mistake(command, "takes a type and a mesh, such as 'f32[8,8]@(x,-)' x=4,y=2", NULL);
-  /* `-` counts as a file: a pipe is named, never guessed. */
+  /* `-` counts as a file: standard input is never read unasked. */
   if (tool_takes(command, OPT_FORMAT) && args->file_count == 0)
-    return mistake(command, "which file? (- is standard input)", NULL);
+    return mistake(command, "FILE is missing (- is standard input)", NULL);
   if (!strcmp(command, "convert") && args->file_count < 2)
-    return mistake(command, "takes the files to read, then the one to write", NULL);
+    return mistake(command, "takes the files to read, then the file to write", NULL);
   if (!strcmp(command, "function") && args->file_count != 1)
-    return mistake(command, "takes one file, that of a saved function", NULL);
+    return mistake(command, "takes one file, a saved function", NULL);
   if (!strcmp(command, "ckpt") &&
       (args->file_count != 2 || (strcmp(args->files[0], "ls") && strcmp(args->files[0], "verify"))))
-    return mistake(command, "takes ls or verify, then the folder of a checkpoint or of a step",
-                   NULL);
+    return mistake(command, "takes ls or verify, then the folder of a checkpoint or a step", NULL);
   if ((!strcmp(command, "info") || !strcmp(command, "version")) && args->file_count > 0)
-    return mistake(command, "takes no file, found", args->files[0]);
-  return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
-         check_query(args) && check_run(args) && check_bench(args) && check_pipeline(args);
+    return mistake(command, "takes no files, found", args->files[0]);
+  return read_numbers(args) && one_character(args, OPT_SEPARATOR) &&
+         one_character(args, OPT_COMMENT) && check_query(args) && check_run(args) &&
+         check_bench(args) && check_pipeline(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
@@ -497,14 +505,14 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
   out->command = command;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
-    /* Behind "--" a file may begin with '-'. */
+    /* After "--" a file name may begin with '-'. */
     if (options && strcmp(word, "--") == 0) {
       options = false;
       continue;
     }
     /* "-" alone is standard input. */
     if (!options || word[0] != '-' || !word[1]) {
-      /* What stands behind a program is its own. */
+      /* The rest belongs to the program. */
       if (!strcmp(command, "run")) {
         out->program = argv + i;
         break;
@@ -524,7 +532,7 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
       if (++i >= argc) return mistake(command, "a value is missing after", word);
       value = argv[i];
     }
-    if (!take(command, option, value, out)) return false;
+    if (!take_option(command, option, value, out)) return false;
   }
-  return check(out);
+  return check_arguments(out);
 }

@@ -1,15 +1,15 @@
-/* tessera bench: what collectives take between the devices that are there, of one process or of
- * several under `tessera run`.
+/* tessera bench: measures the collectives between the devices of one process, or under `tessera
+ * run` of several processes.
  *
- *   size      bytes of a place: what an all-reduce or a reduce-scatter reads there, what an
- *             all-gather gives there, what an all-to-all deals out there
+ *   size      bytes on a device: input of an all-reduce, reduce-scatter and all-to-all, result of
+ *             an all-gather
  *   algbw     size by time
- *   busbw     of that what a bus between two places would carry: 2 (n - 1) / n of it for an
- *             all-reduce, (n - 1) / n else
- *   share     of the time in which as many bytes are copied as all places read and write
+ *   busbw     bandwidth of a bus between two devices: algbw times 2 (n - 1) / n for an all-reduce,
+ *             else times (n - 1) / n
+ *   share     the time to copy as many bytes as all devices read and write, by the time of a call
  *
- * A call is a whole one: scope, traced function, run, end; all processes return from it together.
- * Process 0 has the clock and prints. */
+ * A call is timed whole: scope, traced function, run, end. All processes return from it together,
+ * and process 0 measures the time and prints. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct bench {
   const tool_args *args;
   tsr_mesh *mesh;
   tsr_dtype dtype;
-  int places, printed;
+  int devices, printed;
   kind kind;
 } bench;
 
@@ -91,12 +91,13 @@ static double copy_once(const copying *all, int threads)
   return now() - start;
 }
 
-/* What this process would copy, while the others copy theirs: half of what is read and written. */
+/* The time to copy this process's share of the bytes that all devices read and write, halved since
+ * a copy reads and writes; all processes copy at once. */
 static double copy_limit(const bench *b, int64_t size)
 {
   int processes = tsr_process_count(b->rt);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  int64_t n = b->places, all = b->kind == REDUCE_SCATTER ? (n + 1) * size / 2 : n * size;
+  int64_t n = b->devices, all = b->kind == REDUCE_SCATTER ? (n + 1) * size / 2 : n * size;
   int threads = cores > processes ? (int)cores / processes : 1;
   copying c = { NULL, NULL, (size_t)(all / processes) };
   double times[BATCHES];
@@ -151,7 +152,7 @@ static tsr_status call(tsr_scope *outer, tsr_function *f, tsr_array *x, int time
   return status;
 }
 
-/* Whether results have other elements than were sent; sums of small whole numbers say so. */
+/* Compares the sums of arguments and results, which are small whole numbers. */
 static tsr_status check(tsr_scope *outer, tsr_function *f, tsr_array *x, bool *wrong)
 {
   double sent = 0, got = 0;
@@ -165,7 +166,7 @@ static tsr_status check(tsr_scope *outer, tsr_function *f, tsr_array *x, bool *w
   return status;
 }
 
-/* The same number of calls in all processes. */
+/* Calls a batch, the same in all processes. */
 static int calls_of(int64_t size)
 {
   return size <= 1 << 14 ? 200 : size <= 1 << 18 ? 50 : size <= 1 << 22 ? 10 : 2;
@@ -175,7 +176,7 @@ static tsr_status measure(bench *b, int64_t size, figures *out)
 {
   tsr_scope *s = tsr_scope_open(b->rt);
   int64_t count = size / (int64_t)tsr_dtype_size(b->dtype);
-  int64_t all = b->kind == ALL_GATHER ? count : count * b->places;
+  int64_t all = b->kind == ALL_GATHER ? count : count * b->devices;
   double times[BATCHES];
   int calls = calls_of(size);
   tsr_array *x = tsr_mod(tsr_arange(s, .stop = (double)all, .dtype = TSR_I64), 3);
@@ -200,7 +201,7 @@ static tsr_status measure(bench *b, int64_t size, figures *out)
 
 static void print_table(bench *b, int64_t size, const figures *f)
 {
-  double n = b->places, algbw = (double)size / f->seconds * 1e-9;
+  double n = b->devices, algbw = (double)size / f->seconds * 1e-9;
   double busbw = algbw * (b->kind == ALL_REDUCE ? 2 : 1) * (n - 1) / n;
   const char *redop = b->kind == ALL_REDUCE || b->kind == REDUCE_SCATTER ? "sum" : "none";
   long long bytes = size, count = size / (int64_t)tsr_dtype_size(b->dtype);
@@ -210,14 +211,14 @@ static void print_table(bench *b, int64_t size, const figures *f)
     printf("%s  {\"collective\": \"%s\", \"places\": %d, \"processes\": %d, \"size\": %lld, "
            "\"count\": %lld, \"type\": \"%s\", \"redop\": \"%s\", \"us\": %.3f, \"algbw\": %.4f, "
            "\"busbw\": %.4f, \"share\": %s, \"wrong\": %s}",
-           b->printed ? ",\n" : "[\n", names[b->kind], b->places, tsr_process_count(b->rt), bytes,
+           b->printed ? ",\n" : "[\n", names[b->kind], b->devices, tsr_process_count(b->rt), bytes,
            count, tsr_dtype_name(b->dtype), redop, f->seconds * 1e6, algbw, busbw,
            *share ? share : "null", f->wrong ? "true" : "false");
   } else {
     if (!b->printed)
-      printf("# %d places in %d processes; GB/s; share: of the copy limit\n"
+      printf("# %d devices in %d processes; GB/s; share: of the copy limit\n"
              "%-15s %11s %11s %5s %5s %11s %8s %8s %6s %6s\n",
-             b->places, tsr_process_count(b->rt), "collective", "size (B)", "count", "type",
+             b->devices, tsr_process_count(b->rt), "collective", "size (B)", "count", "type",
              "redop", "time (us)", "algbw", "busbw", "share", "#wrong");
     printf("%-15s %11lld %11lld %5s %5s %11.2f %8.2f %8.2f %6s %6d\n", names[b->kind], bytes, count,
            tsr_dtype_name(b->dtype), redop, f->seconds * 1e6, algbw, busbw, *share ? share : "-",
@@ -227,10 +228,10 @@ static void print_table(bench *b, int64_t size, const figures *f)
   fflush(stdout);
 }
 
-/* Whole elements; as many for each place, where they are dealt out. */
+/* Rounds a size down to whole elements, the same number for each device. */
 static int64_t fitting(const bench *b, int64_t size)
 {
-  int64_t unit = (int64_t)tsr_dtype_size(b->dtype) * (b->kind == ALL_REDUCE ? 1 : b->places);
+  int64_t unit = (int64_t)tsr_dtype_size(b->dtype) * (b->kind == ALL_REDUCE ? 1 : b->devices);
   return size < unit ? unit : size / unit * unit;
 }
 
@@ -270,7 +271,7 @@ int tool_bench(const tool_args *args)
 {
   const char *type = tool_value(args, OPT_TYPE), *devices = tool_value(args, OPT_DEVICES);
   bench b = { .args = args, .dtype = TSR_F32 };
-  /* In one process two devices, in several one each. */
+  /* Default: two devices in one process, one device in each of several. */
   b.rt = tsr_initialize(devices ? devices : getenv("TSR_PROCESS_COUNT") ? "cpu:1" : "cpu:2");
   if (tsr_runtime_status(b.rt)) {
     fputs("tessera bench: ", stderr);
@@ -280,7 +281,7 @@ int tool_bench(const tool_args *args)
     return TOOL_FAILED;
   }
   if (type) dtype_of(type, &b.dtype);
-  b.places = tsr_device_count(b.rt);
+  b.devices = tsr_device_count(b.rt);
   b.mesh = tsr_mesh_default(b.rt, "x");
   tool_progress_end();
   int code = run_all(&b);

@@ -1,6 +1,6 @@
-/* From a command line to a frame:
+/* Makes the frame of a command line:
  *
- *   files -> join and rename -> where, with and rename, as they stand -> select -> by + agg
+ *   files -> join and rename -> where, with and rename, in order -> select -> by + agg
  *         -> distinct -> sort -> limit | tail | sample */
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "tool.h"
 
-/* Where a node was made is in this program, not the user's. */
+/* Source locations of this program would say nothing to its users. */
 #undef TSR_HERE
 #define TSR_HERE NULL
 
@@ -34,7 +34,7 @@ static tsr_bad_rows bad_rows(const tool_args *args)
   return what[0] == 's' ? TSR_BAD_ROWS_SKIP : TSR_BAD_ROWS_NULL;
 }
 
-/* How a file is read: by its name, where --from does not say. */
+/* The format of a file: from --from, else from its name. */
 typedef enum format { CSV, TSV, JSON } format;
 
 static format format_of(const tool_args *args, const char *file)
@@ -60,10 +60,10 @@ static void note_lines(const tool_args *args, const char *lines)
   }
 }
 
-/* Frames of CSV, and how much of what was found of them was said: reading finds more. */
+/* Frames of CSV files, with the length of their notes that was printed: reading adds notes. */
 static struct {
   const tsr_frame *df;
-  size_t said;
+  size_t printed;
 } noted[4 * TOOL_MOST];
 static int noted_count;
 
@@ -72,15 +72,15 @@ static void note_frame(const tool_args *args, const tsr_frame *df)
   note_lines(args, tsr_frame_notes(df));
   if (args->quiet || noted_count >= 4 * TOOL_MOST) return;
   noted[noted_count].df = df;
-  noted[noted_count++].said = strlen(tsr_frame_notes(df));
+  noted[noted_count++].printed = strlen(tsr_frame_notes(df));
 }
 
 void tool_note_late(const tool_args *args)
 {
   for (int i = 0; i < noted_count; i++) {
     const char *notes = tsr_frame_notes(noted[i].df);
-    note_lines(args, notes + noted[i].said);
-    noted[i].said = strlen(notes);
+    note_lines(args, notes + noted[i].printed);
+    noted[i].printed = strlen(notes);
   }
 }
 
@@ -88,10 +88,10 @@ static void note_bad_rows(const tool_args *args, int64_t rows)
 {
   if (!rows || args->quiet) return;
   fprintf(stderr, "tessera: note: %lld bad row%s %s\n", (long long)rows, rows == 1 ? "" : "s",
-          bad_rows(args) == TSR_BAD_ROWS_SKIP ? "left out" : "with fields made null");
+          bad_rows(args) == TSR_BAD_ROWS_SKIP ? "skipped" : "with nulls for malformed fields");
 }
 
-/* Files of one format as one frame. */
+/* The frame of files of one format. */
 static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *types,
                              const char *const *files, int count)
 {
@@ -133,8 +133,8 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *ty
   return df;
 }
 
-/* Files as one frame: runs of one format are read as one, so that a column's type is that of all
- * its values in them. */
+/* The frame of all files. Neighbours of one format are read together, so that a column's type comes
+ * from all its values in them. */
 static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *types,
                              const char *const *files, int count)
 {
@@ -150,7 +150,7 @@ static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *ty
 
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
 {
-  int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
+  int count = args->file_count - (args->command[0] == 'c'); /* convert writes the last file */
   return read_files(s, args, tool_value(args, OPT_TYPES), args->files, count);
 }
 
@@ -163,14 +163,14 @@ static bool has_column(const tsr_frame *df, const char *name)
   return false;
 }
 
-/* Whether a file can be looked at and read again: not what streams. */
+/* Whether a file can be read twice: a stream cannot. */
 static bool can_peek(const char *path)
 {
   struct stat entry;
   return strcmp(path, "-") != 0 && (stat(path, &entry) || S_ISREG(entry.st_mode));
 }
 
-/* A file's columns as they are without types; NULL: it streams, or its error comes later. */
+/* The frame of files read without --types; NULL: a stream, or an error that comes again later. */
 static tsr_frame *peek(tsr_scope *s, const tool_args *args, const char *const *files, int count)
 {
   tool_args quiet = *args;
@@ -183,9 +183,9 @@ static tsr_frame *peek(tsr_scope *s, const tool_args *args, const char *const *f
   return NULL;
 }
 
-/* The part of --types that is of a file's columns, where several are joined. Of the first files it
- * is also what no joined file has, so that a name that is wrong is told. `taken`: by item, whether
- * a joined file has it. */
+/* The items of --types for the columns of a file, if files are joined. The first files also get the
+ * items of no joined file, so that an unknown name is an error. `taken`: by item, whether a joined
+ * file has the column. */
 static const char *types_of(tsr_scope *outer, const tool_args *args, const char *const *files,
                             int count, bool *taken)
 {
@@ -218,7 +218,7 @@ static tsr_join_how join_how(const char *how)
   return how[0] == 's' ? TSR_JOIN_SEMI : TSR_JOIN_ANTI;
 }
 
-/* The steps that choose and order rows of the result. "*" is every column there is by then. */
+/* The steps that choose and order rows of the result. "*" is every column at that step. */
 static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
 {
   const char *distinct = tool_value(args, OPT_DISTINCT), *sort = tool_value(args, OPT_SORT);
@@ -232,8 +232,8 @@ static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
   return df;
 }
 
-/* Renames as "old = new, ..." says; the library says it the other way round. A list that names
- * columns on the right of its signs alone is taken for one of "new = old". */
+/* Renames by a list "old = new, ..."; the library's list is "new = old". If only names on the right
+ * of the signs are columns, the list is read as "new = old". */
 static tsr_frame *rename_columns(tsr_frame *df, const char *list)
 {
   static char text[3 * 4096];
@@ -268,13 +268,12 @@ static tsr_frame *join_next(tsr_scope *s, tsr_frame *df, const tool_args *args, 
                             i < args->count[OPT_SUFFIX] ? args->value[OPT_SUFFIX][i] : suffix);
 }
 
-/* The files, and those that are joined; a --rename before the last --join is done where it stands.
- * */
+/* Reads and joins all files. Each --rename before the last --join is applied in its place. */
 static tsr_frame *read_and_join(tsr_scope *s, const tool_args *args, int *renames)
 {
   bool taken[4 * TOOL_MOST] = { false };
   int joins = args->count[OPT_JOIN], joined = 0;
-  /* What joined files have is known before the first ones are read. */
+  /* The columns of joined files must be known before the first files are read. */
   for (int i = 0; i < joins; i++) types_of(s, args, &args->value[OPT_JOIN][i], 1, taken);
   int count = args->file_count;
   const char *types = types_of(s, args, args->files, count, taken);
@@ -315,7 +314,7 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
   return choose_rows(df, args);
 }
 
-/* Whether "name = ..." stands in a list. */
+/* Whether a list contains "name = ...". */
 static bool list_names(const char *list, const char *name)
 {
   size_t length = strlen(name);
@@ -336,9 +335,11 @@ void tool_note_order(const tool_args *args, const tsr_scope *s)
   for (int i = 0; i < args->count[OPT_WITH]; i++)
     if (tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &unused) &&
         !strcmp(name, lacks)) {
-      fprintf(stderr, "tessera: --with makes '%s' after that; put it before\n", lacks);
+      fprintf(stderr, "tessera: a later --with makes '%s'; move it before the --where\n", lacks);
       return;
     }
   if (agg && list_names(agg, lacks))
-    fprintf(stderr, "tessera: --agg makes '%s' after that; --sort and --distinct see it\n", lacks);
+    fprintf(stderr,
+            "tessera: --agg makes '%s' after --where; only --sort and --distinct can use it\n",
+            lacks);
 }

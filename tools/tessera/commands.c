@@ -1,4 +1,4 @@
-/* What each command does: a frame as the options say, and one terminal. */
+/* The commands that make one frame of their options and call one terminal, and info and version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ int tool_query(const tool_args *args)
   int code = TOOL_OK;
   if (tsr_scope_status(s)) {
     code = tool_fail(s);
-    /* A column that only a later step makes is the usual mistake: told after the message. */
+    /* The usual mistake is a column that a later step makes: a hint follows the message. */
     tool_note_order(args, s);
   } else if (args->count[OPT_EXPLAIN]) {
     const char *text = tsr_frame_explain(df);
@@ -69,16 +69,16 @@ int tool_convert(const tool_args *args)
 
 /* ---- schema ---- */
 
-/* One column's figures as text, by place in the table of aggregates. */
-enum { FIGURES = 4, STEP = 40 };
+enum { FIGURES = 4, STEP = 40 }; /* figures of a column; columns of one pass */
 
+/* The figures of each column; the texts are owned by the frame's scope. */
 typedef struct figures {
   int columns;
   int64_t *nulls, *distinct;
   const char **name, **type, **least, **most;
 } figures;
 
-static bool make_room(figures *f, int columns)
+static bool allocate_figures(figures *f, int columns)
 {
   size_t n = (size_t)(columns ? columns : 1);
   *f = (figures){ .columns = columns,
@@ -91,7 +91,7 @@ static bool make_room(figures *f, int columns)
   return f->nulls && f->distinct && f->name && f->type && f->least && f->most;
 }
 
-static void free_room(figures *f)
+static void free_figures(figures *f)
 {
   free(f->nulls);
   free(f->distinct);
@@ -113,12 +113,12 @@ char *tool_put_name(char *at, const char *name)
 }
 
 /* "n0 = count() - count("a"), d0 = nunique("a"), l0 = min("a"), m0 = max("a"), ..." Names are
- * r<column>_<figure>: what the columns are called does not matter then. */
+ * r<column>_<figure>, so that no column's name can clash. */
 static char *aggregates(tsr_frame *df, int first, int last)
 {
   static const char *const part[FIGURES] = { "count() - count(", "nunique(", "min(", "max(" };
   size_t size = 64;
-  /* Each name twice at most, should it hold nothing but quotes. */
+  /* A name doubles in length if it holds nothing but quotes. */
   for (int c = first; c < last; c++)
     size += FIGURES * (64 + 2 * strlen(tsr_frame_column_name(df, c)));
   char *text = malloc(size), *at = text;
@@ -136,7 +136,7 @@ static char *aggregates(tsr_frame *df, int first, int last)
 static tsr_status find_figures(tsr_frame *df, figures *f)
 {
   tsr_status status = TSR_OK;
-  /* Each piece is one pass over the file's columns of it: the others are not read. */
+  /* Each pass reads STEP columns of the file. */
   for (int first = 0; first < f->columns && !status; first += STEP) {
     int last = first + STEP < f->columns ? first + STEP : f->columns;
     char *text = aggregates(df, first, last);
@@ -150,7 +150,7 @@ static tsr_status find_figures(tsr_frame *df, figures *f)
       f->type[c] = tsr_coltype_name(tsr_frame_column_type(df, c));
       f->nulls[c] = tsr_table_i64(t, 0, at);
       f->distinct[c] = tsr_table_i64(t, 0, at + 1);
-      /* Values live as long as the frame's scope, so they are only pointed at. */
+      /* The texts live as long as the frame's scope and need no copy. */
       f->least[c] = tsr_table_text(t, 0, at + 2);
       f->most[c] = tsr_table_text(t, 0, at + 3);
     }
@@ -158,7 +158,7 @@ static tsr_status find_figures(tsr_frame *df, figures *f)
   return status;
 }
 
-/* The figures as a frame, so that they are shown as any other. */
+/* The figures as a frame, which --format and --rows show like any other frame. */
 static tsr_frame *figures_frame(tsr_scope *s, const figures *f)
 {
   tsr_shape shape = TSR_SHAPE(f->columns);
@@ -187,15 +187,15 @@ int tool_schema(const tool_args *args)
     fputs(text, stdout);
   } else {
     figures f;
-    bool room = make_room(&f, tsr_frame_column_count(df));
-    tsr_status status = room ? find_figures(df, &f) : TSR_ENOMEM;
-    /* A copy of the options: the default of 20 rows is for data, not for columns. */
+    bool allocated = allocate_figures(&f, tsr_frame_column_count(df));
+    tsr_status status = allocated ? find_figures(df, &f) : TSR_ENOMEM;
+    /* The default of 20 rows is for data; of columns all are shown. */
     tool_args all = *args;
-    if (all.rows < 0) all.rows = 0; /* all columns */
-    if (!room) fprintf(stderr, "tessera: out of memory\n");
-    code = !room || status ? TOOL_FAILED : tool_show(&all, figures_frame(s, &f), s);
-    if (room && status) tool_fail(s);
-    free_room(&f);
+    if (all.rows < 0) all.rows = 0;
+    if (!allocated) fprintf(stderr, "tessera: out of memory\n");
+    code = !allocated || status ? TOOL_FAILED : tool_show(&all, figures_frame(s, &f), s);
+    if (allocated && status) tool_fail(s);
+    free_figures(&f);
   }
   tsr_scope_close(s);
   tsr_runtime_close(rt);

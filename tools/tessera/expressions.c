@@ -1,5 +1,5 @@
-/* What expressions are made of, in a page: `tessera help expressions` and a section of the manual.
- * A test holds it against src/frame/expr/functions.def. */
+/* The page of expressions: `tessera help expressions` and a section of the manual. A test compares
+ * the page with src/frame/expr/functions.def. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,42 +10,42 @@ typedef struct entry {
 } entry;
 
 static const entry syntax[] = {
-  { "12  1.5e3  'text'  true  null", "values; a text's quote is doubled: 'it''s'" },
-  { "name  \"odd name\"", "columns; quoted where they have blanks" },
+  { "12  1.5e3  'text'  true  null", "values; a quote inside is doubled: 'it''s'" },
+  { "name  \"odd name\"", "columns; quotes for names with blanks" },
   { "'2013-07-01'", "a date; '2013-07-01T06:00:00Z' a time" },
-  { "+ - * / // % **", "// and % round down, ** is a power" },
-  { "== != < <= > >=", "comparisons; they chain: 0 < x <= 9" },
-  { "and  or  not", "of truths; null where that is not known" },
+  { "+ - * / // % **", "// and % round down, ** is the power" },
+  { "== != < <= > >=", "comparisons; chains: 0 < x <= 9" },
+  { "and  or  not", "bools; null if the nulls decide" },
   { "x is null  x is not null", "" },
   { "x in (1, 2)  x not in ('a', 'b')", "" },
-  { "( )", "group; else the precedence is Python's" },
+  { "( )", "grouping; precedence as in Python" },
 };
 
 static const entry numbers[] = {
   { "abs(x) sign(x)", "of the type of x" },
   { "floor(x) ceil(x) round(x)", "whole numbers; round to even" },
-  { "round(x, d)", "to d decimals; to tens, ... where d < 0" },
+  { "round(x, d)", "to d decimals; d < 0: to tens, ..." },
   { "sqrt(x) exp(x) log(x) log2(x) log10(x)", "" },
   { "sin(x) cos(x) tan(x) tanh(x)", "x in radians" },
-  { "is_nan(x)", "whether x is not a number" },
+  { "is_nan(x)", "whether x is NaN" },
 };
 
 static const entry choices[] = {
   { "if(c, a, b)", "a where c is true, else b" },
-  { "coalesce(a, b, ...)", "the first that is not null" },
-  { "least(a, b, ...)", "of those that are not null" },
-  { "greatest(a, b, ...)", "of those that are not null" },
+  { "coalesce(a, b, ...)", "the first value that is not null" },
+  { "least(a, b, ...)", "the least value that is not null" },
+  { "greatest(a, b, ...)", "the greatest value that is not null" },
   { "between(x, a, b)", "a <= x <= b" },
 };
 
 static const entry texts[] = {
-  { "length(x)", "characters" },
+  { "length(x)", "number of characters" },
   { "lower(x) upper(x) trim(x)", "" },
-  { "contains(x, y) starts_with(x, y)", "whether y stands in x, begins it" },
-  { "ends_with(x, y)", "whether y ends it" },
-  { "replace(x, 'a', 'b')", "every a is b" },
-  { "slice(x, start, length)", "characters from start on; 0 is the first" },
-  { "concat(x, y, ...)", "one after the other" },
+  { "contains(x, y) starts_with(x, y)", "whether x contains y, starts with y" },
+  { "ends_with(x, y)", "whether x ends with y" },
+  { "replace(x, 'a', 'b')", "x with b in place of every a" },
+  { "slice(x, start, length)", "substring; start 0 is the first" },
+  { "concat(x, y, ...)", "the texts joined" },
 };
 
 static const entry dates[] = {
@@ -53,23 +53,23 @@ static const entry dates[] = {
   { "week(x) weekday(x) day_of_year(x)", "ISO: Monday is 1" },
   { "hour(x) minute(x) second(x)", "of a time" },
   { "date(x)", "the date of a time" },
-  { "date_trunc('month', x)", "the beginning of its 'year', 'week', ..." },
-  { "x - y", "days; microseconds where one is a time" },
+  { "date_trunc('month', x)", "start of its 'year', 'week', ..." },
+  { "x - y", "days; microseconds if one is a time" },
 };
 
 static const entry conversions[] = {
   { "cast(x, 'i64')", "to bool, i8, ..., f64, date, time or text" },
-  { "try_cast(x, 'i64')", "null where the value does not go" },
+  { "try_cast(x, 'i64')", "null if the value cannot be cast" },
 };
 
 static const entry aggregates[] = {
-  { "count()", "rows" },
-  { "count(x) nunique(x)", "values, different ones; nulls left out" },
-  { "sum(x) mean(x) var(x) std(x)", "the divisor of var and std is n - 1" },
-  { "min(x) max(x)", "of anything" },
+  { "count()", "number of rows" },
+  { "count(x) nunique(x)", "number of values, of distinct values" },
+  { "sum(x) mean(x) var(x) std(x)", "var and std divide by n - 1" },
+  { "min(x) max(x)", "of any type" },
   { "median(x) quantile(x, q)", "q from 0 to 1" },
-  { "any(x) all(x)", "of truths" },
-  { "first(x) last(x)", "in the order of rows" },
+  { "any(x) all(x)", "of bools" },
+  { "first(x) last(x)", "in the order of the rows" },
   { "corr(x, y)", "Pearson's correlation" },
 };
 
@@ -92,7 +92,7 @@ enum { PARTS = sizeof parts / sizeof *parts };
 
 void tool_print_expressions(FILE *out)
 {
-  fprintf(out, "Expressions stand in --where, --with, --select, --agg, --by, --sort and --on.\n");
+  fprintf(out, "--where, --with, --select, --agg, --by, --sort and --on take expressions.\n");
   for (int p = 0; p < PARTS; p++) {
     fprintf(out, "\n%s:\n", parts[p].title);
     for (int i = 0; i < parts[p].count; i++) {
@@ -100,10 +100,9 @@ void tool_print_expressions(FILE *out)
       fprintf(out, *e->right ? "  %-34s  %s\n" : "  %s\n", e->left, e->right);
     }
   }
-  fprintf(out,
-          "\nOf null all is null but for what chooses; aggregates leave nulls out. Sorts take\n"
-          "'desc', 'nulls first' and 'nulls last' behind a key. A column, key or aggregate\n"
-          "is named by 'name = expression'.\n");
+  fprintf(out, "\nA null operand gives null, except in choices; aggregates skip nulls. A key of\n"
+               "--sort may end in 'desc', 'nulls first' or 'nulls last'. 'name = expression'\n"
+               "names a column, key or aggregate.\n");
 }
 
 void tool_man_expressions(FILE *out)

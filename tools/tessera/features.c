@@ -1,9 +1,9 @@
-/* The features that the first messages of a TFRecord file have, as fields of records.
+/* Finds the features of the first messages of a TFRecord file, as fields of records.
  *
  *   Example { 1: Features { 1: entry { 1: name, 2: Feature } ... } }
  *   Feature { 1: list of bytes | 2: of floats | 3: of integers }, each { 1: value ... }
  *
- * Only what is to be asked for is found out here; reading, with checksums, is the library's. */
+ * This file finds names, dtypes and shapes only; the library reads records and checksums. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool take_number(span *s, uint64_t *out)
   return false;
 }
 
-/* The next entry of a message; false: there is none, or it is broken. */
+/* Reads the next entry of a message; false: the message ends or is broken. */
 static bool take_entry(span *s, entry *out)
 {
   uint64_t tag, length = 0;
@@ -55,7 +55,7 @@ static bool take_entry(span *s, entry *out)
   return true;
 }
 
-/* How many values stand in one entry of a list: packed numbers are several. */
+/* The number of values in one entry of a list: a packed entry has several. */
 static int64_t count_values(const entry *value, uint64_t kind)
 {
   int64_t length = value->bytes.end - value->bytes.at, ends = 0;
@@ -66,14 +66,15 @@ static int64_t count_values(const entry *value, uint64_t kind)
   return ends;
 }
 
-/* What is known of a feature; all zeros: nothing yet. */
+/* What the records so far say about a feature; all zeros: nothing. */
 typedef struct known {
   tsr_dtype dtype;
-  int64_t least, most, seen; /* values, and records that have some */
+  int64_t least, most; /* values in a record */
+  int64_t seen;        /* records with values */
 } known;
 
-/* Adds a feature of a record; one without values says nothing. */
-static void look_at(span feature, known *out)
+/* Adds a feature of a record; a feature without values is skipped. */
+static void add_values(span feature, known *out)
 {
   static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_U8, TSR_F32, TSR_I64 };
   int64_t count = 0;
@@ -91,7 +92,7 @@ static void look_at(span feature, known *out)
   out->seen++;
 }
 
-/* An entry of the map. */
+/* Reads one entry of the map of features. */
 static void take_feature(span s, tool_feature_list *list, known *all)
 {
   span text = { NULL, NULL }, feature = { NULL, NULL };
@@ -112,7 +113,7 @@ static void take_feature(span s, tool_feature_list *list, known *all)
     list->names[i][length] = 0;
     list->count++;
   }
-  look_at(feature, &all[i]);
+  add_values(feature, &all[i]);
 }
 
 static void take_message(span s, tool_feature_list *list, known *all)
@@ -125,7 +126,7 @@ static void take_message(span s, tool_feature_list *list, known *all)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The first bytes of a file that is packed, as the library unpacks it. */
+/* Unpacks the first bytes of a packed file. */
 static size_t read_packed(tsr_scope *outer, const char *path, int64_t limit, unsigned char *to)
 {
   tsr_scope *s = tsr_scope_nest_at(outer, NULL);
@@ -144,7 +145,7 @@ static size_t read_packed(tsr_scope *outer, const char *path, int64_t limit, uns
   return read ? (size_t)count : 0;
 }
 
-/* The first bytes of the first file of a pattern, MOST_BYTES at most. */
+/* Reads the first bytes of the first file of a pattern, at most MOST_BYTES. */
 static size_t read_first(tsr_scope *s, const char *pattern, int64_t limit, unsigned char *to)
 {
   glob_t found;
@@ -160,12 +161,12 @@ static size_t read_first(tsr_scope *s, const char *pattern, int64_t limit, unsig
   return length;
 }
 
-/* What the records looked at have, in the order in which they name it. */
+/* Makes fields of the features, in the order of their first appearance. */
 static void end_fields(tool_feature_list *list, const known *all)
 {
   int kept = 0;
   for (int i = 0; i < list->count; i++) {
-    /* A feature that has no value in any of them has no dtype either. */
+    /* A feature without any value has no dtype. */
     if (!all[i].seen) continue;
     memmove(list->names[kept], list->names[i], sizeof list->names[i]);
     bool one = all[i].most == 1 && all[i].least == 1 && all[i].dtype != TSR_U8;

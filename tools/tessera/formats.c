@@ -1,11 +1,11 @@
-/* Files as records: which format a file has, and the source that reads it. A format is a row. */
+/* Sources of files. Each format is a row of a table: its extensions, and the call that opens it. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tool.h"
 
-/* Where a node was made is in this program, not the user's. */
+/* Source locations of this program would say nothing to its users. */
 #undef TSR_HERE
 #define TSR_HERE NULL
 
@@ -21,12 +21,12 @@ static bool no_layout(const char *at)
 {
   fprintf(stderr,
           "tessera: --layout takes 'NAME TYPE, ...', such as 'label u8, image u8[3,32,32]', "
-          "not '%.100s'\n",
+          "found '%.100s'\n",
           at);
   return false;
 }
 
-/* One "image u8[3,32,32]" of a list; false: an error, which was printed. */
+/* Reads one "image u8[3,32,32]" of the list; false: an error, which was printed. */
 static bool take_field(tsr_scope *s, const char *at, size_t length, layout *out)
 {
   char text[160];
@@ -39,7 +39,7 @@ static bool take_field(tsr_scope *s, const char *at, size_t length, layout *out)
     return false;
   }
   snprintf(out->names[out->count], sizeof out->names[0], "%.*s", (int)name, at);
-  /* A scalar's type may stand without its brackets. */
+  /* The type of a scalar may omit its brackets. */
   snprintf(text, sizeof text, "%.*s%s", (int)(length - type), at + type,
            at[length - 1] == ']' ? "" : "[]");
   tsr_type read;
@@ -52,7 +52,7 @@ static bool take_field(tsr_scope *s, const char *at, size_t length, layout *out)
   return true;
 }
 
-/* The fields of --layout, in order. False: an error, which was printed. */
+/* Reads the fields of --layout, in order. False: an error, which was printed. */
 static bool read_layout(tsr_scope *s, const tool_args *args, layout *out)
 {
   const char *at = tool_value(args, OPT_LAYOUT);
@@ -60,7 +60,7 @@ static bool read_layout(tsr_scope *s, const tool_args *args, layout *out)
   while (at && *at) {
     size_t length = 0;
     at += strspn(at, " \t");
-    /* A comma between brackets separates sizes. */
+    /* A comma between brackets separates sizes, not fields. */
     for (bool inside = false; at[length] && (inside || at[length] != ','); length++)
       inside = at[length] == '[' || (inside && at[length] != ']');
     if (!take_field(s, at, length, out)) return false;
@@ -71,7 +71,7 @@ static bool read_layout(tsr_scope *s, const tool_args *args, layout *out)
 
 /* ---- formats --------------------------------------------------------------------------------- */
 
-/* What a row of the table opens a path with. */
+/* The arguments of a row's open call. */
 typedef struct opening {
   tsr_scope *s;
   const tool_args *args;
@@ -80,13 +80,13 @@ typedef struct opening {
 
 typedef tsr_source *open_fn(const opening *o, const char *path);
 
-/* What a packed file may unpack to; 0: the default. */
+/* The most bytes of an unpacked file; 0: the default. */
 static int64_t limit_of(const opening *o)
 {
   return o->args->unpack_limit > 0 ? o->args->unpack_limit : 0;
 }
 
-/* The fields that were asked for. */
+/* Selects the fields of --fields. */
 static tsr_source *chosen(const opening *o, tsr_source *source)
 {
   const char *names = tool_value(o->args, OPT_FIELDS);
@@ -112,8 +112,8 @@ static tsr_source *open_binary(const opening *o, const char *path)
   return chosen(o, tsr_source_binary_with(o->s, path, &args, TSR_HERE));
 }
 
-/* Without --layout the features of the first records, those whose numbers of values differ as
- * ragged ones. */
+/* Without --layout the fields are the features of the first records; a feature with different
+ * numbers of values is ragged. */
 static tsr_source *open_tfrecord(const opening *o, const char *path)
 {
   tsr_tfrecord_args args = { .size = sizeof args, .unpack_limit = limit_of(o) };
@@ -122,10 +122,11 @@ static tsr_source *open_tfrecord(const opening *o, const char *path)
     tool_feature_list found = { .names = o->layout->names, .fields = o->layout->fields };
     if (!tool_features(o->s, path, limit_of(o), &found)) {
       if (!tsr_scope_status(o->s))
-        fprintf(stderr,
-                "tessera: %s: found no tf.Example at its beginning; is it a TFRecord file? "
-                "--layout says what records have\n",
-                path);
+        fprintf(
+            stderr,
+            "tessera: %s: no tf.Example found at the start; if this is a TFRecord file, give the "
+            "fields of its records with --layout\n",
+            path);
       return NULL;
     }
     o->layout->count = found.count;
@@ -137,7 +138,7 @@ static tsr_source *open_tfrecord(const opening *o, const char *path)
     args.ragged = *ragged ? ragged : NULL;
     args.cut = true;
     args.defaults = found.sparse;
-    fprintf(stderr, "tessera: note: fields are those of the first %s; --layout says others\n",
+    fprintf(stderr, "tessera: note: the fields are those of the first %s; --layout sets others\n",
             found.records == 1 ? "record" : "records");
   }
   memcpy(args.fields, o->layout->fields, sizeof args.fields);
@@ -166,7 +167,7 @@ static tsr_source *open_folder(const opening *o, const char *path)
   return chosen(o, tsr_source_folder(o->s, path));
 }
 
-/* All rows, as the options of other commands that read files say. */
+/* Reads all rows, with the options of commands that read tables. */
 static tsr_source *open_frame(const opening *o, const char *path)
 {
   tool_args one = *o->args;
@@ -178,12 +179,12 @@ static tsr_source *open_frame(const opening *o, const char *path)
   return tsr_source_frame(fields ? tsr_frame_select(df, fields) : df);
 }
 
-/* Whether --layout is taken. */
+/* Whether a format takes --layout; always: its files do not name their fields. */
 typedef enum taken { NEVER, PERHAPS, ALWAYS } taken;
 
 typedef struct format {
-  const char *name, *extensions; /* those that say it, each with its dot */
-  taken layout;                  /* always: the file does not tell its fields */
+  const char *name, *extensions; /* each with its dot */
+  taken layout;
   open_fn *open;
 } format;
 
@@ -218,9 +219,9 @@ static const format *format_of(const tool_args *args, const char *path)
 {
   const char *from = tool_value(args, OPT_RECORDS);
   struct stat entry;
-  /* A folder's name says nothing. */
+  /* The name of a folder gives no format. */
   if (!from && stat(path, &entry) == 0 && S_ISDIR(entry.st_mode)) from = "folder";
-  /* As shards of data sets are called, "train.tfrecord-00000-of-00010". */
+  /* Names of data sets in several files, "train.tfrecord-00000-of-00010". */
   if (!from && (strstr(path, ".tfrecord-") || strstr(path, ".tfrecords-"))) from = "tfrecord";
   for (int i = 0; i < FORMATS; i++)
     if (from ? !strcmp(from, formats[i].name) : ends_as(&formats[i], path)) return &formats[i];
@@ -231,18 +232,18 @@ static tsr_source *open_one(const opening *o, const char *path)
 {
   const format *f = format_of(o->args, path);
   if (!f) {
-    fprintf(stderr, "tessera: '%s' does not say its format; give --from, one of:", path);
+    fprintf(stderr, "tessera: the name '%s' gives no format; give --from, one of:", path);
     for (int i = 0; i < FORMATS; i++) fprintf(stderr, " %s", formats[i].name);
     fputc('\n', stderr);
     return NULL;
   }
   if (f->layout == NEVER && o->layout->count) {
-    fprintf(stderr, "tessera: --layout is not for %s: '%s' tells its fields\n", f->name, path);
+    fprintf(stderr, "tessera: --layout is not for %s: '%s' names its own fields\n", f->name, path);
     return NULL;
   }
   if (f->layout == ALWAYS && !o->layout->count) {
     fprintf(stderr,
-            "tessera: a %s file does not tell its fields; give them, such as --layout "
+            "tessera: a %s file does not name its fields; give them, such as --layout "
             "'label u8, image u8[3,32,32]'\n",
             f->name);
     return NULL;
@@ -252,7 +253,7 @@ static tsr_source *open_one(const opening *o, const char *path)
     return NULL;
   }
   tsr_source *source = f->open(o, path);
-  if (!tsr_scope_status(o->s)) return source; /* NULL: told */
+  if (!tsr_scope_status(o->s)) return source; /* NULL: printed */
   tool_fail(o->s);
   return NULL;
 }
@@ -262,7 +263,7 @@ tsr_source *tool_source(tsr_scope *s, const tool_args *args)
   static layout fields;
   tsr_source *parts[TOOL_MOST];
   tool_args how = *args;
-  /* Frames know formats of their own. */
+  /* Frames have their own formats. */
   const char *from = tool_value(args, OPT_RECORDS);
   how.value[OPT_FROM][0] = from;
   how.count[OPT_FROM] = from != NULL;

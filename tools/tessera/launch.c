@@ -1,14 +1,14 @@
 /* tessera run: several processes of one program.
  *
- *   tessera run -+- process 0   [0] what it prints
+ *   tessera run -+- process 0   [0] its output
  *                +- process 1   [1] ...             each in a process group of its own
  *
- * Invariant: no process outlives the tool. One that fails ends the job: the others get a second to
- * say what they saw of it, then SIGTERM, then SIGKILL; who failed first is told last. Where the
- * others are to go on, by TSR_ON_FAILURE, they do.
+ * Invariant: no process outlives the tool. A failed process ends the job: the other processes get a
+ * second to report it, then SIGTERM, then SIGKILL; the tool's last line names the first failure.
+ * With TSR_ON_FAILURE error or shrink the other processes continue.
  *
- * Who failed first the processes know better than the tool, which may see two that ended at once:
- * their coordinator writes the first cause into the job's folder. */
+ * The tool may see two processes end at once, so the job's coordinator writes the first cause into
+ * the job's folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,17 +26,17 @@
 
 enum {
   MOST_PROCESSES = 1024,
-  READ = 8192,           /* bytes of a stream that are asked for at once */
-  MOST_LINE = 256 << 20, /* of a line; longer ones come in parts */
+  READ = 8192,           /* most bytes of one read from a stream */
+  MOST_LINE = 256 << 20, /* bytes of a line; longer lines are printed in parts */
   SAY_MS = 1000,
   TERM_MS = 5000,
   DRAIN_MS = 500
 };
 
-/* What a process prints on one of its two streams, up to a line's end. */
+/* The unprinted output of a process on one of its two streams. */
 typedef struct stream {
-  int fd; /* -1: at its end */
-  size_t length, room;
+  int fd;              /* -1: at its end */
+  size_t length, size; /* of `line`: used, allocated */
   char *line;
 } stream;
 
@@ -51,20 +51,20 @@ typedef struct job {
   int count, running;
   process *processes;
   char folder[256], secret[33];
-  char cause[700]; /* the first one, as the processes say; "": they did not */
-  bool goes_on;    /* a failure is the processes' own matter */
-  const char *coordinator, *engine, *on_failure; /* on_failure: NULL where nobody said it */
+  char cause[700]; /* the first failure, from the coordinator; "": none */
+  bool goes_on;    /* the other processes continue after a failure */
+  const char *coordinator, *engine, *on_failure; /* on_failure NULL: not given */
   char *const *program;
   int signals; /* a signalfd */
-  int keeper;  /* what lets the folder's keeper wait; -1: there is none */
+  int keeper;  /* the pipe on which the folder's keeper waits; -1: no keeper */
   pid_t keeper_id;
   sigset_t before;  /* the mask that processes get */
-  int culprit;      /* -1: none has failed */
-  bool given_up;    /* it was stopped, and the others failed for that */
-  int sweep, found; /* rounds of looking who ended, and in which the culprit did */
+  int culprit;      /* the process that failed first; -1: none */
+  bool given_up;    /* the culprit was stopped, and the others failed for that */
+  int sweep, found; /* number of the reap, and of that in which the culprit ended */
   int interrupted;  /* the signal that ended the job; 0: none */
-  int64_t since;    /* when it began to end, in ms; 0: it did not */
-  int sent;         /* how far that went: 0, SIGTERM, SIGKILL */
+  int64_t since;    /* time at which the job began to end, in ms; 0: it did not */
+  int sent;         /* the last signal for that: 0, SIGTERM, SIGKILL */
 } job;
 
 static int64_t now_ms(void)
@@ -85,8 +85,8 @@ static void put_line(const job *j, const process *p, int which, const char *line
   fflush(out);
 }
 
-/* Prints the whole lines of a stream. What is no line yet stays, unless it is the end, or longer
- * than there is memory for. */
+/* Prints the complete lines of a stream, and with `all` also the rest: at the stream's end, and if
+ * a line is longer than memory allows. */
 static void put_lines(const job *j, const process *p, int which, bool all)
 {
   stream *s = (stream *)&p->streams[which];
@@ -104,23 +104,23 @@ static void put_lines(const job *j, const process *p, int which, bool all)
   s->length -= used;
 }
 
-/* Room for what comes next, twice as much each time; false: there is none. */
-static bool make_room(stream *s)
+/* Makes space for the next read, twice as much each time; false: no space left. */
+static bool grow_line(stream *s)
 {
-  if (s->room - s->length >= READ) return true;
-  size_t room = s->room ? 2 * s->room : 2 * READ;
-  char *line = room > MOST_LINE ? NULL : realloc(s->line, room);
-  if (!line) return s->length < s->room;
+  if (s->size - s->length >= READ) return true;
+  size_t size = s->size ? 2 * s->size : 2 * READ;
+  char *line = size > MOST_LINE ? NULL : realloc(s->line, size);
+  if (!line) return s->length < s->size;
   s->line = line;
-  s->room = room;
+  s->size = size;
   return true;
 }
 
 static void read_stream(const job *j, process *p, int which)
 {
   stream *s = &p->streams[which];
-  if (!make_room(s)) put_lines(j, p, which, true);
-  ssize_t got = read(s->fd, s->line + s->length, s->room - s->length);
+  if (!grow_line(s)) put_lines(j, p, which, true);
+  ssize_t got = read(s->fd, s->line + s->length, s->size - s->length);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got > 0) s->length += (size_t)got;
   put_lines(j, p, which, got <= 0);
@@ -143,7 +143,7 @@ static _Noreturn void become(const job *j, int index, const int *out, const int 
   char report[300];
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(1); /* the tool has gone already */
+  if (getppid() == 1) _exit(1); /* the tool has ended already */
   set_number("TSR_PROCESS_INDEX", index);
   set_number("TSR_PROCESS_COUNT", j->count);
   setenv("TSR_COORDINATOR", j->coordinator, 1);
@@ -153,7 +153,7 @@ static _Noreturn void become(const job *j, int index, const int *out, const int 
   if (j->on_failure) setenv("TSR_ON_FAILURE", j->on_failure, 1);
   unsetenv("TSR_BIND");
   if (j->engine) setenv("TSR_ENGINE", j->engine, 1);
-  /* One of them may read what comes in, but not a terminal, which is the tool's. */
+  /* Process 0 reads the standard input, but never a terminal, which is the tool's. */
   int nothing = index || isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   dup2(out[1], STDOUT_FILENO);
@@ -162,7 +162,7 @@ static _Noreturn void become(const job *j, int index, const int *out, const int 
   signal(SIGINT, SIG_DFL);
   sigprocmask(SIG_SETMASK, &j->before, NULL);
   execvp(j->program[0], j->program);
-  /* They all fail alike: one says it. */
+  /* All processes fail alike: process 0 prints it. */
   if (!index) fprintf(stderr, "cannot run %s: %s\n", j->program[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
 }
@@ -187,7 +187,7 @@ static bool start(job *j, int index)
     p->id = 0;
     return false;
   }
-  setpgid(p->id, p->id); /* by both sides, whichever comes first */
+  setpgid(p->id, p->id); /* by both sides, whichever runs first */
   j->running++;
   return true;
 }
@@ -200,12 +200,13 @@ static void send_all(const job *j, int number)
     if (j->processes[i].id && !j->processes[i].ended) kill(-j->processes[i].id, number);
 }
 
-/* Begins to end the job; signals follow by themselves. */
+/* Begins to end the job; press() sends the signals. */
 static void end_job(job *j)
 {
   if (!j->since) j->since = now_ms();
 }
 
+/* Sends the signals that are due. */
 static void press(job *j)
 {
   int64_t passed = j->since ? now_ms() - j->since : 0;
@@ -213,15 +214,15 @@ static void press(job *j)
   if (j->sent == 0 && passed >= SAY_MS) {
     j->sent = SIGTERM;
     send_all(j, SIGTERM);
-    send_all(j, SIGCONT); /* one that is stopped would not hear it */
+    send_all(j, SIGCONT); /* a stopped process would not receive it */
   } else if (j->sent == SIGTERM && passed >= SAY_MS + TERM_MS) {
     j->sent = SIGKILL;
     send_all(j, SIGKILL);
   }
 }
 
-/* Which of those that were found ended at once is the cause: a signal from outside is rather one
- * than an exit that follows from another's. */
+/* Chooses the first failure. Of processes that ended in one sweep, a signal from outside is a
+ * likelier cause than an exit code, which may follow from another failure. */
 static void blame(job *j, int index)
 {
   process *p = &j->processes[index];
@@ -231,7 +232,7 @@ static void blame(job *j, int index)
     j->culprit = index;
     j->found = j->sweep;
   }
-  /* One that was stopped is what the others gave up for. */
+  /* If a process was stopped, the others failed for that. */
   for (int i = 0; i < j->count; i++)
     if (j->processes[i].stopped && !j->processes[i].ended) {
       j->culprit = i;
@@ -257,8 +258,7 @@ static void reap(job *j)
   }
 }
 
-/* What the tool is told, its processes are told, one that is stopped too; a second interruption is
- * meant. */
+/* Passes the tool's signals on to all processes, stopped ones too; a second interruption kills. */
 static void take_signals(job *j)
 {
   struct signalfd_siginfo info;
@@ -267,7 +267,7 @@ static void take_signals(job *j)
     if (number == SIGCHLD) continue;
     bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     send_all(j, ends && j->interrupted ? SIGKILL : number);
-    if (ends) send_all(j, SIGCONT); /* one that is stopped would not hear it */
+    if (ends) send_all(j, SIGCONT); /* a stopped process would not receive it */
     if (ends && !j->interrupted) j->interrupted = number;
   }
   reap(j);
@@ -303,14 +303,14 @@ static void watch(job *j, struct pollfd *polls)
     reap(j);
     press(j);
   }
-  /* What they started may hold the streams open, and is not waited for. */
+  /* Children of the processes may hold the streams open; the tool does not wait for them. */
   for (int64_t until = now_ms() + DRAIN_MS; has_streams(j) && now_ms() < until;)
     await(j, polls, 20);
   for (int i = 0; i < j->count; i++)
     for (int k = 0; k < 2; k++) put_lines(j, &j->processes[i], k, true);
 }
 
-/* Takes the coordinator's word for who failed first: "2 process 2 (pid 12 on host) failed: ...". */
+/* Reads the first failure from the coordinator: "2 process 2 (pid 12 on host) failed: ...". */
 static void read_cause(job *j)
 {
   char path[300], *end;
@@ -331,7 +331,7 @@ static void read_cause(job *j)
   j->culprit = (int)index;
 }
 
-/* Whether all the others ended well, where a failure is theirs to live with. */
+/* Whether the other processes continued after the failure and ended well. */
 static bool went_on(const job *j)
 {
   for (int i = 0; i < j->count; i++)
@@ -339,18 +339,17 @@ static bool went_on(const job *j)
   return j->goes_on && j->count > 1;
 }
 
-/* Errors that processes could tell no call any more when they closed their runtimes, though they
- * ended well: "PID what it is", a line each. The first one is said, as they print all themselves.
- * */
-static bool tell_lost(const job *j)
+/* Prints the first error that a process found only when it closed its runtime, though it ended
+ * well: "PID message", a line each. The processes print all of them. */
+static bool report_lost(const job *j)
 {
   char path[300], line[1200], *end;
   snprintf(path, sizeof path, "%s/cause.lost", j->folder);
   FILE *file = fopen(path, "r");
   if (!file) return false;
-  bool told = fgets(line, sizeof line, file);
+  bool found = fgets(line, sizeof line, file);
   fclose(file);
-  if (!told) return false;
+  if (!found) return false;
   line[strcspn(line, "\n")] = '\0';
   long pid = strtol(line, &end, 10);
   fprintf(stderr, "tessera run: ");
@@ -367,7 +366,7 @@ static int report_failure(job *j)
   const process *p = &j->processes[j->culprit];
   fprintf(stderr, "tessera run: process %d of %d ", j->culprit, j->count);
   if (j->given_up) {
-    fprintf(stderr, "was stopped, and the others gave it up\n");
+    fprintf(stderr, "was stopped, and the other processes stopped waiting for it\n");
     return TOOL_FAILED;
   }
   if (WIFSIGNALED(p->status)) {
@@ -385,7 +384,7 @@ static int report(job *j)
 {
   if (j->interrupted) return 128 + j->interrupted;
   int code = report_failure(j);
-  return code == TOOL_OK && tell_lost(j) ? TOOL_FAILED : code;
+  return code == TOOL_OK && report_lost(j) ? TOOL_FAILED : code;
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
@@ -398,7 +397,7 @@ static bool make_secret(char out[33])
   return true;
 }
 
-/* A folder that only this user can enter, for the socket and what is said of failures. */
+/* Makes a folder that only this user can enter, for the socket and the reports of failures. */
 static bool make_folder(job *j, char *address, size_t size)
 {
   const char *base = getenv("TMPDIR");
@@ -425,8 +424,8 @@ static void remove_folder(const job *j)
   rmdir(j->folder);
 }
 
-/* Has the folder removed even if the tool is killed: a child that does nothing but wait for the end
- * of the tool, which its end of a pipe tells. `keeper`: the tool's end; -1: there is none. */
+/* Starts a child that removes the folder even if the tool is killed: the child waits on a pipe,
+ * which closes when the tool ends. */
 static void keep_folder(job *j)
 {
   int ends[2];
@@ -435,7 +434,7 @@ static void keep_folder(job *j)
   if (pipe2(ends, O_CLOEXEC)) return;
   j->keeper_id = fork();
   if (j->keeper_id == 0) {
-    /* In a group of its own: what a terminal sends is not for it. */
+    /* A group of its own: it gets no signals of the terminal. */
     setsid();
     close(ends[1]);
     for (int fd = 0; fd < 3; fd++) close(fd);
@@ -448,7 +447,7 @@ static void keep_folder(job *j)
   else close(ends[1]);
 }
 
-/* The folder is gone when the tool ends. */
+/* Removes the folder and waits for its keeper. */
 static void end_folder(const job *j)
 {
   if (j->keeper >= 0) {
@@ -487,7 +486,7 @@ int tool_run(const tool_args *args)
   char address[300];
   job j = { .count = (int)args->processes, .program = args->program, .culprit = -1 };
   if (j.count > MOST_PROCESSES) {
-    fprintf(stderr, "tessera run: %d processes, at most %d\n", j.count, MOST_PROCESSES);
+    fprintf(stderr, "tessera run: -n %d is too large; the most is %d\n", j.count, MOST_PROCESSES);
     return TOOL_USAGE;
   }
   j.coordinator = tool_value(args, OPT_COORDINATOR);

@@ -5,21 +5,18 @@
 
 #include "tool.h"
 
-#define EXIT_TEXT "exit status: 0 done, 1 failed (the message is on stderr), 2 wrong command line"
+#define EXIT_TEXT "exit status: 0 success, 1 failure (error on stderr), 2 wrong command line"
 
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
-    "Several files are one table. A file is CSV or JSON (lines, or one array) by its name, gzip "
-    "and zstd are "
-    "seen; a pattern in quotes stands for many, - for standard input. The steps are: each --join, "
-    "--rename where it stands between them, "
-    "then --where, --with and other --rename in the order in which they stand on the command line, "
-    "so "
-    "that --where sees what a --with before it made; then, wherever they stand, --select, --by "
-    "and --agg, --distinct, --sort, and last one of --limit, --tail and --sample. "
-    "Sums are exact: the "
-    "result does not depend on the number of devices, nor does a sample. "
-    "'tessera help expressions' lists what expressions are made of.",
+    "Several files are read as one table. The name of a file says whether it is CSV or JSON "
+    "(lines, or one array); gzip and zstd are detected. A pattern in quotes stands for many files, "
+    "- for standard input. The steps run in this order: each --join, with each --rename between "
+    "them; then --where, --with and the other --rename in the order of the command line, so that a "
+    "--where can use columns of a --with before it; then --select, --by and --agg, --distinct, "
+    "--sort, and last one of --limit, --tail and --sample. Sums are exact, so no result or sample "
+    "depends on the number of devices. 'tessera help expressions' lists the functions and "
+    "operators of expressions.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
@@ -29,15 +26,15 @@ const tool_command tool_commands[] = {
     "  tessera query weather.csv --distinct 'origin, month' --sort month --tail 3\n"
     "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --out warm.jsonl.gz\n",
     tool_query },
-  { "convert", "FILE... OUT [OPTIONS]", "write files of one format as one file of another",
-    "OUT's name says the format: .csv, .tsv, .json (one array), .jsonl or .md, also .gz or .zst. "
-    "It is written beside "
-    "its place and then renamed, so that nobody sees half of it.",
+  { "convert", "FILE... OUT [OPTIONS]", "convert files of one format to one file of another",
+    "OUT's name gives the format: .csv, .tsv, .json (one array), .jsonl or .md, also .gz or .zst. "
+    "The tool writes a temporary file in the same folder and renames it, so that no reader sees "
+    "half of OUT.",
     "  tessera convert old.csv new.jsonl.zst\n"
     "  tessera convert 'part-*.csv' all.tsv\n",
     tool_convert },
-  { "schema", "FILE... [OPTIONS]", "the columns of files: types, nulls, distinct values, extremes",
-    "Reads all rows; --quick looks at a sample of them and prints names and types only.",
+  { "schema", "FILE... [OPTIONS]", "show columns of files: types, nulls, distinct values, extremes",
+    "The command reads all rows; with --quick it reads a sample and prints names and types only.",
     "  tessera schema weather.csv\n", tool_schema },
   { "shard", "TYPE MESH [OPTIONS]", "draw which device holds which part of an array",
     "TYPE is an element type, a shape and a spec: an axis, several joined by '+', or '-' for each "
@@ -48,70 +45,71 @@ const tool_command tool_commands[] = {
     "  tessera shard 'f32[8,8]@(x,y)' x=4,y=2 --svg > blocks.svg\n",
     tool_shard },
   { "run", "-n N [OPTIONS] PROGRAM [ARGUMENTS]", "start several processes of one program",
-    "Each is told its number, how many there are, where to meet and a secret, by TSR_* variables "
-    "that tsr_initialize reads. What they print has their number in front; process 0 gets the "
-    "standard input unless that is a terminal. Signals are passed on. When one fails the others "
-    "are ended, and it is named last; its exit code is that of the command, or 128 and its signal.",
+    "TSR_* variables give each process its index, the number of processes, the coordinator's "
+    "address and a secret; tsr_initialize reads them. Each line of output begins with the index of "
+    "its process. Process 0 reads the standard input unless that is a terminal. Signals are passed "
+    "on to all processes. When a process fails, the tool ends the others and names it last; the "
+    "exit status is the exit code of that process, or 128 and its signal.",
     "  tessera run -n 4 ./train --epochs 3\n"
     "  tessera run -n 2 --coordinator 127.0.0.1:7000 ./train\n",
     tool_run },
-  { "function", "FILE [OPTIONS]", "what a saved function takes, gives and costs",
-    "FILE is one of tsr_function_save. Shown are the types and specs of arguments and results, how "
-    "many operations there are, and what it took from outside with its bytes. Nothing is run. "
-    "The file itself is text, which may be packed.",
+  { "function", "FILE [OPTIONS]", "show the arguments, results and cost of a saved function",
+    "FILE is written by tsr_function_save. The command shows the types and specs of arguments and "
+    "results, the number of operations, and the constants with their bytes. Nothing is run. The "
+    "file is text, and may be packed.",
     "  tessera function step.tsr\n"
     "  tessera function step.tsr.gz --compile\n",
     tool_function },
-  { "bench", "collectives [OPTIONS]", "what collectives take between devices",
-    "Devices are those of one process, or of several under 'tessera run'. Each line has a size in "
-    "bytes at one place, its elements, their type, what is reduced, the time of a call, size by "
-    "time in GB/s (algbw), what of that a bus between two places would carry (busbw: 2 (n - 1) / n "
-    "of it for an all_reduce, else (n - 1) / n), and the share of the speed of copying as many "
-    "bytes as all places read and write.",
+  { "bench", "collectives [OPTIONS]", "measure the collectives between devices",
+    "The devices are those of one process, or under 'tessera run' of several processes. Each line "
+    "shows the bytes on one device, the number of elements, their type, the reduction, the time of "
+    "a call, size by time in GB/s (algbw), the bandwidth of a bus between two devices (busbw: "
+    "algbw times 2 (n - 1) / n for an all_reduce, else times (n - 1) / n), and the speed as a "
+    "share "
+    "of copying as many bytes as all devices read and write.",
     "  tessera bench collectives --devices cpu:4 --max 64M\n"
     "  tessera run -n 4 tessera bench collectives --only all_reduce --json\n",
     tool_bench },
-  { "ckpt", "ls|verify PATH [--json]", "what a checkpoint has; whether it is as it was saved",
-    "PATH is a folder of steps, of which the newest is taken, or the folder of a step. ls lists "
-    "its "
-    "arrays with types, specs and meshes, and other bytes; no data is read. verify reads all of it "
-    "and compares the checksums; the first that differs is named, and the exit status is 1.",
+  { "ckpt", "ls|verify PATH [--json]", "list a checkpoint or verify its checksums",
+    "PATH is the folder of a step, or a folder of steps, of which the newest is opened. ls lists "
+    "arrays with types, specs and meshes, and blobs, without reading data. verify reads all data "
+    "and compares the checksums; it names the first that differs and exits with status 1.",
     "  tessera ckpt ls ckpt\n"
     "  tessera ckpt verify ckpt/step_12\n",
     tool_ckpt },
-  { "pipeline", "FILE... [OPTIONS]", "what records files have, and how fast they are read",
+  { "pipeline", "FILE... [OPTIONS]", "show the fields of record files and measure their reading",
     "Files are .npz, .npy, .safetensors, .tfrecord, .bin (records of fixed size), .txt (lines), "
-    ".tar (samples as "
-    "of WebDataset), folders whose folders are classes, .csv, .tsv or .jsonl; several "
-    "are one. A pattern in quotes stands for many. Shown are the fields of a record with their "
-    "types and a record, how many there are, and what it took to read all of them in batches once, "
-    "as a step of training would get them: the CSV and JSON formats are read whole when they are "
-    "opened, others while it is measured. Records that cannot be read are told, the others "
-    "still are read; the exit status is 1 then.",
+    ".tar (WebDataset samples), folders with one folder a class, .csv, .tsv or .jsonl; several "
+    "files are read as one source. A pattern in quotes stands for many files. The command shows "
+    "the fields of a record with their types and a sample record, the number of records, and the "
+    "time to read all of them once in batches, as training steps would. CSV and JSON files are "
+    "read whole when they are opened, other formats during the measurement. The command lists "
+    "records that cannot be read, reads the others, and then exits with status 1.",
     "  tessera pipeline train.npz --batch-size 128 --devices cpu:8\n"
     "  tessera pipeline 'data_batch_*.bin' --layout 'label u8, image u8[3,32,32]' --shuffle\n"
     "  tessera pipeline 'train-*.tfrecord' --layout 'image u8[784], label i64' --json\n",
     tool_pipeline },
-  { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
-  { "version", "", "the version and the plugins, found or missing",
-    "A plugin is built where its Debian packages are installed. It is looked for in the folders of "
-    "TSR_PLUGIN_PATH, else beside the library. tessera --version prints the version alone.",
+  { "info", "[--devices cpu:N]", "show the version, instruction set and devices", "", "",
+    tool_info },
+  { "version", "", "show the version and the plugins, found or missing",
+    "A plugin is built if its Debian packages are installed. The library looks for plugins in the "
+    "folders of TSR_PLUGIN_PATH, else in its own folder. tessera --version prints the version "
+    "only.",
     "  tessera version\n", tool_version },
-  { "completion", "bash|zsh|fish", "a completion script for a shell",
-    "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",
-    tool_completion },
-  { "man", "", "the manual page, as mdoc", "", "  tessera man | mandoc -l\n", tool_man },
+  { "completion", "bash|zsh|fish", "print a completion script for a shell",
+    "The shell can source the script.", "  source <(tessera completion bash)\n", tool_completion },
+  { "man", "", "print the manual page, as mdoc", "", "  tessera man | mandoc -l\n", tool_man },
 };
 const int tool_command_count = (int)(sizeof tool_commands / sizeof *tool_commands);
 
 /* ---- help ---- */
 
-/* Prints text in lines of 78 characters, from `column` on, the further ones from `indent` on. */
+/* Prints text in lines of 78 characters, the first from `column` on, the others from `indent`. */
 static void print_wrapped(const char *text, int column, int indent, FILE *out)
 {
   for (bool first = true; *text; first = false) {
     int word = (int)strcspn(text, " ");
-    /* A word longer than a line stands alone on one. */
+    /* A word longer than a line gets a line of its own. */
     if (first) {
       column += fprintf(out, "%.*s", word, text);
     } else if (column + 1 + word > 78) {
@@ -149,8 +147,8 @@ static void print_general(FILE *out)
   fprintf(out, "usage: tessera COMMAND [ARGUMENTS]\n\n");
   for (int i = 0; i < tool_command_count; i++)
     fprintf(out, "  %-12s %s\n", tool_commands[i].name, tool_commands[i].summary);
-  fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n"
-               "tessera help expressions lists the functions and signs of expressions.\n");
+  fprintf(out, "\ntessera COMMAND --help shows the options of a command, with examples.\n"
+               "tessera help expressions lists the functions and operators of expressions.\n");
 }
 
 /* ---- runtimes ---- */
@@ -159,7 +157,7 @@ tsr_runtime *tool_open(const tool_args *args)
 {
   const char *devices = tool_value(args, OPT_DEVICES);
   tsr_runtime_opts opts = { .size = sizeof opts, .progress = tool_progress };
-  /* Who sets it wants to see all lines as they are. */
+  /* With TSR_LOG the library prints all its lines unchanged. */
   if (!getenv("TSR_LOG")) opts.log = tool_log;
   tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
@@ -174,13 +172,12 @@ tsr_runtime *tool_open(const tool_args *args)
 
 /* ---- main ---- */
 
-/* What was asked for is lost if it cannot be written: a full disk is a failure. */
+/* Flushes the result: one that cannot be written, as on a full disk, is a failure. */
 static int finish(int code)
 {
-  /* The line of progress before the result, or it would stand in it. */
+  /* The progress line is wiped first, or it would stand in the result. */
   tool_progress_end();
   if (code != TOOL_OK) tool_interrupted_end();
-  /* stdout is only sure to be written when it was flushed; until then nothing has failed. */
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   perror("tessera: writing the result");
   return TOOL_FAILED;
@@ -204,9 +201,9 @@ static const tool_command *find_command(const char *name)
   return NULL;
 }
 
+/* Prints that there is no such command, with the nearest one. Returns TOOL_USAGE. */
 static int unknown(const char *name)
 {
-  /* A command that is nearly right is named before the list of all. */
   const char *best = NULL;
   for (int i = 0; i < tool_command_count; i++) tool_nearest(name, tool_commands[i].name, &best);
   if (*name)
@@ -221,7 +218,7 @@ static int help(const char *topic)
   const tool_command *c = find_command(topic);
   if (c) print_help(c, stdout);
   else if (!*topic) print_general(stdout);
-  /* "expression", "expr" and typing errors, too. */
+  /* "expr", "expression" and misspelled words count too. */
   else if (tool_nearest(topic, "expressions", &(const char *){ NULL }))
     tool_print_expressions(stdout);
   else return unknown(topic);
@@ -231,7 +228,7 @@ static int help(const char *topic)
 int main(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
-  /* Before anything else: signals are to find the line's state set up. */
+  /* First of all: signal handlers need the state of the progress line. */
   tool_progress_open();
   if (strcmp(name, "--version") == 0) {
     printf("tessera %s\n", tsr_version());

@@ -1,4 +1,4 @@
-/* What comes out: a table fitted to the terminal, CSV, JSON lines or Markdown. */
+/* Output: messages, texts, and frames as a table, CSV, JSON lines or Markdown. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* ---- messages ---- */
 
-/* Whether a list of calls, apart by ';', has one. */
+/* Whether a list of calls, separated by ';', contains a call. */
 static bool has_call(const char *calls, const char *call, size_t length)
 {
   for (const char *at = calls; at && *at; at += strcspn(at, ";"), at += *at == ';')
@@ -18,10 +18,10 @@ static bool has_call(const char *calls, const char *call, size_t length)
   return false;
 }
 
-/* What does in a shell what a call of the library does in a program; NULL: nothing. */
+/* The option or command of a call of the library; NULL: none. */
 static const char *option_of(const char *call, size_t length)
 {
-  /* What no option of its own does. */
+  /* Calls without an option of their own. */
   static const struct {
     const char *call, *words;
   } others[] = { { "tsr_frame_concat", "files" },
@@ -41,7 +41,7 @@ static size_t word_length(const char *text)
   return strspn(text, "abcdefghijklmnopqrstuvwxyz_");
 }
 
-/* The option that a field of the library's options is called by; NULL: none. */
+/* The option of a field of the library's option structs; NULL: none. */
 static const char *option_named(const char *field, size_t length)
 {
   for (int i = 0; i < OPT_COUNT; i++) {
@@ -53,15 +53,16 @@ static const char *option_named(const char *field, size_t length)
   return NULL;
 }
 
-/* Words in which the library says a way out, as a shell has it; how long they are: 0, none. */
+/* Prints a phrase of the library's messages in words of the command line. Returns its length in
+ * `text`; 0: no phrase. */
 static size_t put_phrase(FILE *out, const char *text)
 {
   static const char *const phrases[][2] = {
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
-    { " (or see the option columns)", "; narrow the pattern, or query them one by one" },
+    { " (or see the option columns)", "; narrow the pattern, or query the files one by one" },
     { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" },
     { "choose others with .columns, or rename it", "rename it in the file" },
-    /* Files meet before any column is made of theirs. */
+    /* Files are concatenated before any --with runs. */
     { "make them one type with tsr_frame_assign", "give it one type with --types" }
   };
   for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
@@ -78,7 +79,7 @@ static size_t put_phrase(FILE *out, const char *text)
   return before + length;
 }
 
-/* A call that stands for no option is told by its words. */
+/* Prints a call as its option, else as words. */
 static void put_call(FILE *out, const char *call, size_t length)
 {
   const char *option = option_of(call, length);
@@ -88,13 +89,12 @@ static void put_call(FILE *out, const char *call, size_t length)
 
 void tool_put_words(FILE *out, const char *text)
 {
-  /* Names are of small letters and '_', so whole ones are compared: tsr_frame_join in
-   * tsr_frame_join_x is none. */
+  /* Whole names are compared: tsr_frame_join_x does not contain the call tsr_frame_join. */
   const char *begin = text;
   for (size_t used; *text; text += used) {
     size_t length = word_length(text);
     bool call = !strncmp(text, "tsr_", 4) && length > 4;
-    /* Of "a.json" nothing is a field. */
+    /* ".json" in "a.json" is not a field. */
     bool starts = text == begin || *text == ' ' || strchr(" (", text[-1]);
     used = call || !starts ? 0 : put_phrase(out, text);
     if (used) continue;
@@ -104,8 +104,8 @@ void tool_put_words(FILE *out, const char *text)
   }
 }
 
-/* The library's messages begin with where in the C source a call stands and which it is; in a shell
- * the option says it better. */
+/* The library's messages begin with the source location and the call, which the command line does
+ * not show. */
 const char *tool_message(const tsr_scope *s)
 {
   const char *message = tsr_message(s), *status = strstr(message, "TSR_E");
@@ -121,22 +121,22 @@ void tool_put_message(FILE *out, const char *message)
   tool_put_words(out, end ? end + 2 : message);
 }
 
-char *tool_say_message(const char *message)
+char *tool_message_words(const char *message)
 {
-  char *said = NULL;
+  char *words = NULL;
   size_t size;
-  FILE *out = open_memstream(&said, &size);
+  FILE *out = open_memstream(&words, &size);
   if (!out) return NULL;
   tool_put_message(out, message);
-  if (!fclose(out)) return said;
-  free(said);
+  if (!fclose(out)) return words;
+  free(words);
   return NULL;
 }
 
 int tool_fail(const tsr_scope *s)
 {
   tool_progress_end();
-  /* Interrupted by the user: the library says that it was cancelled, which nobody asked to read. */
+  /* After an interruption by the user the message would only say that the call was cancelled. */
   if (tool_interrupted()) return TOOL_FAILED;
   fputs("tessera: ", stderr);
   tool_put_message(stderr, tool_message(s));
@@ -144,7 +144,6 @@ int tool_fail(const tsr_scope *s)
   return TOOL_FAILED;
 }
 
-/* What the library says of work before it begins. */
 void tool_log(tsr_log_level level, const char *area, const char *line, void *user)
 {
   (void)user;
@@ -157,7 +156,6 @@ void tool_log(tsr_log_level level, const char *area, const char *line, void *use
 
 /* ---- texts ---- */
 
-/* Bytes of the character of UTF-8 at `text`, of which `left` are there; 0: it is none. */
 int tool_character(const char *text, size_t left)
 {
   const unsigned char *c = (const unsigned char *)text;
@@ -166,13 +164,12 @@ int tool_character(const char *text, size_t left)
   if (c[0] < 0xC2 || c[0] > 0xF4 || (size_t)size > left) return 0;
   for (int i = 1; i < size; i++)
     if ((c[i] & 0xC0) != 0x80) return 0;
-  /* Overlong forms, halves of pairs, and what lies beyond U+10FFFF. */
+  /* Overlong forms, surrogates, and code points above U+10FFFF. */
   if ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0)) return 0;
   if ((c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90)) return 0;
   return size;
 }
 
-/* Names of files and fields may be of any bytes; those that are no text are written as "\xE9". */
 const char *tool_tame(const char *text, char *out, size_t size)
 {
   size_t used = 0, left = strlen(text);
@@ -219,9 +216,9 @@ int tool_terminal_width(FILE *out)
 {
   const char *columns = getenv("COLUMNS");
   struct winsize size;
-  /* Into a file or a pipe lines may be as long as they are. */
+  /* Lines of a file or a pipe have no limit. */
   if (!isatty(fileno(out))) return 0;
-  /* Set by hand or exported by the shell, it wins over what the terminal says. */
+  /* COLUMNS, set by hand or by the shell, wins over the terminal. */
   if (columns && atoi(columns) > 0) return atoi(columns);
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
@@ -230,9 +227,9 @@ bool tool_wants_colour(FILE *out)
 {
   const char *never = getenv("NO_COLOR"), *always = getenv("CLICOLOR_FORCE");
   const char *term = getenv("TERM");
-  /* no-color.org: any value but the empty one. */
+  /* no-color.org: any value but the empty one counts. */
   if (never && *never) return false;
-  /* Colours also in a pipe, for a pager that shows them. */
+  /* Colours also in a pipe, for a pager that shows colours. */
   if (always && *always && strcmp(always, "0") != 0) return true;
   return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
@@ -241,7 +238,7 @@ static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *p
 {
   bool terminal = !strcmp(path, "-");
   int width = terminal ? tool_terminal_width(stdout) : 0;
-  /* 0 is asked for: no limit. */
+  /* --width 0: no limit. */
   if (args->width >= 0) width = args->width < INT_MAX ? (int)args->width : 0;
   tsr_show_opts opts = { .size = sizeof opts,
                          .rows = args->rows > 0                 ? args->rows
@@ -252,9 +249,9 @@ static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *p
   return tsr_frame_write_text_with(df, path, &opts, TSR_HERE);
 }
 
-/* ---- where it goes ---- */
+/* ---- destinations ---- */
 
-/* The format that options or the path's name say; NULL: none. */
+/* The format of --format or of the path's name; NULL: none. */
 static const char *format_of(const tool_args *args, const char *path)
 {
   static const char *const ends[][2] = { { ".csv", "csv" },     { ".tsv", "tsv" },
@@ -276,14 +273,15 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
   if (!path) path = "-";
   const char *format = format_of(args, path);
   if (!format) {
-    fprintf(stderr,
-            "tessera: '%s' does not say its format; end it in .csv, .tsv, .json, .jsonl or .md, or "
-            "give --format (table: for the eye, long texts are cut)%s\n",
-            path, tool_has_extension(path, ".parquet") ? " (Parquet comes later)" : "");
+    fprintf(
+        stderr,
+        "tessera: the name '%s' gives no format; end it in .csv, .tsv, .json, .jsonl or .md, or "
+        "give --format (table: long texts are cut)%s\n",
+        path, tool_has_extension(path, ".parquet") ? " (Parquet is not supported yet)" : "");
     return TOOL_USAGE;
   }
   tsr_status status = TSR_OK;
-  /* From here on an interrupt must let the library take its temporary file away. */
+  /* From here on an interruption must let the library remove its temporary file. */
   if (strcmp(path, "-") != 0) tool_guard();
   switch (format[0]) {
   case 'c': status = tsr_frame_write_csv(df, path); break;

@@ -1,4 +1,4 @@
-/* Texts made of the tables of commands and options: completion scripts and the manual page. */
+/* Completion scripts and the manual page, made of the tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ static void list_options(const char *command, FILE *out)
     if (tool_takes(command, (tool_opt)i)) fprintf(out, " %s", tool_options[i].name);
 }
 
-/* An option's choices, which another command's option of that name may not have. */
+/* Adds a case for the choices of an option, in the commands that take it: another command may have
+ * an option of the same name with other choices. */
 static void list_choices(const tool_option *o, FILE *out)
 {
   bool more = false;
@@ -28,7 +29,7 @@ static void list_choices(const tool_option *o, FILE *out)
 
 static void bash_script(FILE *out)
 {
-  /* The word before decides first (an option with choices), then the command, then files. */
+  /* First the word before decides (an option with choices), then the command, then files. */
   fprintf(out,
           "_tessera() {\n  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
           "  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '");
@@ -67,7 +68,7 @@ static void fish_script(FILE *out)
     fprintf(out, "' -l %s%s", o->name + 2, o->value ? " -r" : "");
     if (o->choices) fprintf(out, " -x -a '%s'", o->choices);
     fprintf(out, " -d '");
-    /* In a fish script's quotes only quotes and backslashes have a meaning. */
+    /* In quotes fish reads only quotes and backslashes as special. */
     for (const char *at = o->help; *at; at++) fprintf(out, *at == '\'' ? "\\'" : "%c", *at);
     fprintf(out, "'\n");
   }
@@ -79,11 +80,11 @@ int tool_completion(const tool_args *args)
   if (!strcmp(shell, "bash")) bash_script(stdout);
   else if (!strcmp(shell, "fish")) fish_script(stdout);
   else if (!strcmp(shell, "zsh")) {
-    /* zsh reads bash's scripts by this module. */
+    /* This module lets zsh read completion scripts of bash. */
     printf("autoload -U +X bashcompinit && bashcompinit\n");
     bash_script(stdout);
   } else {
-    fprintf(stderr, "tessera completion: for bash, zsh or fish\n");
+    fprintf(stderr, "tessera completion: takes bash, zsh or fish\n");
     return TOOL_USAGE;
   }
   return TOOL_OK;
@@ -91,7 +92,9 @@ int tool_completion(const tool_args *args)
 
 /* ---- the manual page ---- */
 
-/* Text of mdoc: a line may not begin with a dot or a quote, and backslashes are doubled. */
+/* Prints text as mdoc, where a line may not begin with a dot or a quote, and backslashes are
+ * escaped.
+ */
 void tool_man_text(const char *text, FILE *out)
 {
   if (*text == '.' || *text == '\'') fputs("\\&", out);
@@ -102,12 +105,12 @@ void tool_man_text(const char *text, FILE *out)
   }
 }
 
-/* Sentences each on a line, as mdoc wants them. */
+/* Prints each sentence on a line of its own, the style of mdoc. */
 static void put_sentences(const char *text, FILE *out)
 {
   while (*text) {
     const char *end = strstr(text, ". ");
-    /* Sentences of help texts end in ". ", abbreviations do not stand in them. */
+    /* Sentences of help texts end in ". "; the texts have no abbreviations with dots. */
     size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
     char sentence[600];
     snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
@@ -138,15 +141,17 @@ int tool_man(const tool_args *args)
   (void)args;
   FILE *out = stdout;
   fprintf(out, ".Dd November 22, 2026\n.Dt TESSERA 1\n.Os\n.Sh NAME\n.Nm tessera\n"
-               ".Nd questions about tables, from the shell\n.Sh SYNOPSIS\n");
+               ".Nd query tables and inspect data from the shell\n.Sh SYNOPSIS\n");
   for (int i = 0; i < tool_command_count; i++) {
     fprintf(out, ".Nm\n.Cm %s\n", tool_commands[i].name);
     if (*tool_commands[i].usage) fprintf(out, ".Ar %s\n", tool_commands[i].usage);
   }
-  fprintf(out,
-          ".Sh DESCRIPTION\n.Nm\nreads tables, answers questions about them and writes tables.\n"
-          "Expressions are those of the library: Python's precedence, text in single quotes,\n"
-          "column names with blanks in double quotes.\n");
+  fprintf(
+      out,
+      ".Sh DESCRIPTION\n.Nm\nqueries and converts tables, shows checkpoints, saved functions and\n"
+      "record files, and runs programs of several processes.\n"
+      "Expressions have Python's precedence, text in single quotes, and column names with\n"
+      "blanks in double quotes.\n");
   for (int i = 0; i < tool_command_count; i++) {
     const tool_command *c = &tool_commands[i];
     fprintf(out, ".Ss %s\n%c%s.\n", c->name, (char)(c->summary[0] - 'a' + 'A'), c->summary + 1);
@@ -155,19 +160,20 @@ int tool_man(const tool_args *args)
     if (*c->examples) fprintf(out, ".Pp\nExamples:\n.Bd -literal\n%s.Ed\n", c->examples);
   }
   tool_man_expressions(out);
-  fprintf(out,
-          ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
-          ".It Ev NO_COLOR\nno colours.\n"
-          ".It Ev CLICOLOR_FORCE\ncolours also where the output is no terminal.\n"
-          ".It Ev COLUMNS\ncharacters a line of the terminal holds.\n"
-          ".It Ev TSR_LOG\nwhat the library logs on standard error, for instance\n"
-          ".Ql execute:debug .\n"
-          ".It Ev TSR_PROCESS_INDEX , TSR_PROCESS_COUNT , TSR_COORDINATOR , TSR_SECRET\n"
-          "what run tells the processes.\n"
-          ".It Ev TSR_ON_FAILURE\nwhat processes do when another one fails: shutdown, error or "
-          "shrink.\n"
-          ".It Ev TSR_ISA\nthe instruction set to use: baseline, avx2 or avx512.\n.El\n"
-          ".Sh EXIT STATUS\n0 done, 1 failed (the message is on standard error), 2 wrong command\n"
-          "line.\n");
+  fprintf(
+      out,
+      ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
+      ".It Ev NO_COLOR\nno colours.\n"
+      ".It Ev CLICOLOR_FORCE\ncolours also where the output is not a terminal.\n"
+      ".It Ev COLUMNS\ncharacters of a line of the terminal.\n"
+      ".It Ev TSR_LOG\nareas and levels that the library logs on standard error, such as\n"
+      ".Ql execute:debug .\n"
+      ".It Ev TSR_PROCESS_INDEX , TSR_PROCESS_COUNT , TSR_COORDINATOR , TSR_SECRET\n"
+      "given by run to each process.\n"
+      ".It Ev TSR_ON_FAILURE\nreaction of processes when another one fails: shutdown, error or "
+      "shrink.\n"
+      ".It Ev TSR_ISA\nthe instruction set to use: baseline, avx2 or avx512.\n.El\n"
+      ".Sh EXIT STATUS\n0 success, 1 failure (the message is on standard error), 2 wrong command\n"
+      "line.\n");
   return TOOL_OK;
 }

@@ -1,8 +1,8 @@
-/* The progress line of long work, and what ends a command early.
+/* The progress line of long work, and signals that end a command early.
  *
  *   sort       [###########                   ]   4.2 s
  *
- * Invariant: the line is wiped before anything else is printed, and never drawn after that. */
+ * Invariant: the line is wiped before anything else is printed, and is not drawn afterwards. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,18 +17,18 @@
 
 enum { BAR = 30 };
 
-/* The work that the bar tells of. Nobody knows how many pieces of work are to come, so each takes a
- * third of what is left of the bar: it only moves forwards, and is full at no time. */
+/* The work that the bar shows. The number of later tasks is unknown, so each task takes a third of
+ * the rest of the bar: the bar moves forwards only, and never becomes full. */
 static struct {
   double begun, drawn; /* seconds */
   char what[32];
   int64_t done, total;
-  double from, at; /* shares of the bar: where this piece of work began, where it stands */
+  double from, at; /* shares of the bar: at the start of this task, now */
 } line;
 
-static volatile sig_atomic_t terminal;       /* stderr is one */
-static volatile sig_atomic_t drawing, shown; /* whether the line may be there; whether it is */
-static volatile sig_atomic_t guarded, interrupted; /* by this signal */
+static volatile sig_atomic_t terminal;             /* stderr is a terminal */
+static volatile sig_atomic_t drawing, shown;       /* the line may be drawn; it is drawn */
+static volatile sig_atomic_t guarded, interrupted; /* a file is written; the signal, or 0 */
 
 /* ---- the line ---- */
 
@@ -39,11 +39,12 @@ static double seconds(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Moves the bar to `done` of `total` of a task. */
 static void advance(const char *what, int64_t done, int64_t total)
 {
-  /* Work whose size nobody knows moves nothing. */
+  /* A task of unknown size does not move the bar. */
   if (total <= 0) return;
-  /* Another kind, another size, or a step back: new work has begun. */
+  /* Another name, another size or a step back means a new task. */
   if (strncmp(what, line.what, sizeof line.what - 1) != 0 || total != line.total ||
       done < line.done) {
     snprintf(line.what, sizeof line.what, "%s", what);
@@ -51,12 +52,12 @@ static void advance(const char *what, int64_t done, int64_t total)
   }
   line.done = done;
   line.total = total;
-  /* A third of what was left when it began. */
+  /* A task takes a third of the rest at its start. */
   line.at = line.from + (1 - line.from) / 3 * (double)done / (double)total;
 }
 
-/* Work in the words of people; NULL: of a result on its way out. */
-static const char *words_of(const char *what)
+/* The name of a task for users; NULL: the output of the result. */
+static const char *task_name(const char *what)
 {
   static const char *const rows[][2] = { { "csv", "read" },        { "npy", "read" },
                                          { "npz", "read" },        { "tsr_frame_read", "read" },
@@ -66,24 +67,24 @@ static const char *words_of(const char *what)
   return what;
 }
 
-/* Work that takes longer than two seconds says where it stands. */
+/* Draws the line for work of more than two seconds. */
 bool tool_progress(const char *what, int64_t done, int64_t total, void *unused)
 {
   (void)unused;
   double now = seconds();
-  const char *words = words_of(what);
-  /* false cancels: the library comes back with an error. */
+  const char *name = task_name(what);
+  /* false cancels: the library returns an error. */
   if (interrupted) return false;
-  /* A result that goes to the terminal must not have the line drawn into it. */
-  if (!words && !guarded) tool_progress_end();
+  /* The line must not be drawn into a result on the terminal. */
+  if (!name && !guarded) tool_progress_end();
   if (!drawing) return true;
   advance(what, done, total);
-  /* Two seconds for nothing to be seen of short work; ten times a second at most. */
+  /* Short work shows nothing; longer work draws at most ten times a second. */
   if (now - line.begun < 2 || now - line.drawn < 0.1) return true;
   line.drawn = now;
   int filled = (int)(BAR * line.at);
   shown = 1;
-  fprintf(stderr, "\r%-10.10s [%.*s%*s] %5.1f s", words ? words : "write", filled,
+  fprintf(stderr, "\r%-10.10s [%.*s%*s] %5.1f s", name ? name : "write", filled,
           "##############################", BAR - filled, "", now - line.begun);
   fflush(stderr);
   return true;
@@ -98,30 +99,32 @@ void tool_progress_end(void)
 
 /* ---- signals ---- */
 
-static void say(const char *text)
+static void write_stderr(const char *text)
 {
-  /* write, not printf: a signal may come in the middle of one. */
+  /* write, not printf: a signal may arrive inside printf. */
   ssize_t unused = write(STDERR_FILENO, text, strlen(text));
   (void)unused;
 }
 
-static void end_by(int number)
+/* Ends the tool by a signal, with the line wiped. */
+static void end_by_signal(int number)
 {
-  if (shown || (terminal && number == SIGINT)) say(WIPE); /* the terminal echoed ^C */
+  if (shown || (terminal && number == SIGINT)) write_stderr(WIPE); /* the terminal echoed ^C */
   drawing = shown = 0;
-  if (number == SIGINT) say("tessera: interrupted\n");
-  /* As if nobody had caught it: the shell sees which signal ended us. */
+  if (number == SIGINT) write_stderr("tessera: interrupted\n");
+  /* With the default action the shell sees the signal that ended the tool. */
   signal(number, SIG_DFL);
   raise(number);
 }
 
-/* A command that writes a file has that to tidy up and no stdout that anybody waits for. */
+/* A command that writes a file must remove its temporary file first; a closed stdout does not
+ * matter to it. */
 static void on_signal(int number)
 {
-  /* fprintf and others may be at work: errno must be theirs when we are gone. */
+  /* The interrupted code may be about to read errno. */
   int code = errno;
-  /* The second signal ends at once, for who does not want to wait. */
-  if (!guarded || (interrupted && number != SIGPIPE)) end_by(number);
+  /* A second signal ends the tool at once. */
+  if (!guarded || (interrupted && number != SIGPIPE)) end_by_signal(number);
   else if (number != SIGPIPE) interrupted = number;
   errno = code;
 }
@@ -134,10 +137,9 @@ void tool_progress_open(void)
   drawing = terminal = isatty(STDERR_FILENO);
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < 4; i++) {
-    /* Signals that whoever started us ignores (nohup) stay so. */
+    /* Signals that the parent ignores (nohup) stay ignored. */
     bool ours = !sigaction(ends[i], NULL, &before) && before.sa_handler == SIG_DFL;
-    /* A pipe that closes is told by SIGPIPE even where it was ignored: a listing must stop
-     * there. */
+    /* SIGPIPE is caught even if it was ignored: a listing must stop when its pipe closes. */
     if (ours || ends[i] == SIGPIPE) sigaction(ends[i], &action, NULL);
   }
 }
@@ -154,5 +156,5 @@ bool tool_interrupted(void)
 
 void tool_interrupted_end(void)
 {
-  if (interrupted) end_by(interrupted);
+  if (interrupted) end_by_signal(interrupted);
 }

@@ -1,8 +1,8 @@
-/* tessera pipeline: what records files have, a look at the first ones, and how fast all of them are
- * read in batches.
+/* tessera pipeline: shows the fields of record files with the first records, and measures how fast
+ * all records are read in batches.
  *
- * A record that cannot be read ends a pipeline. Here the others are wanted, too: the batch that
- * failed is read once more, record by record, and a pipeline is opened behind it. */
+ * A record that cannot be read ends a pipeline, but the other records are wanted too: the failed
+ * batch is read again, record by record, and a new pipeline starts after it. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,23 +12,23 @@
 
 #include "tool.h"
 
-/* Where a node was made is in this program, not the user's. */
+/* Source locations of this program would say nothing to its users. */
 #undef TSR_HERE
 #define TSR_HERE NULL
 
-enum { SHOWN = 8, TOLD = 10, MOST_BAD = 1000, CELL = 240, TEXT = 40 };
+enum { SHOWN = 8, MOST_MESSAGES = 10, MOST_BAD = 1000, CELL = 240, TEXT = 40 };
 
-/* What is known of a source and of reading it. */
+/* A source, with the results of the sample and of the measurement. */
 typedef struct figures {
   tsr_source *source;
   tsr_sharding on;
   int64_t batch_size, seconds; /* -1: one epoch */
   int threads;
   int64_t record_bytes, batches, records, bad;
-  int64_t alone;                   /* records that were read one by one, beside bad ones */
-  double opened, read, processors; /* seconds */
-  char message[TOLD][400];         /* of the first bad records */
-  int fields, head;                /* records that are shown */
+  int64_t alone;                    /* good records that were read one by one */
+  double opened, read, processors;  /* seconds */
+  char message[MOST_MESSAGES][400]; /* of the first bad records */
+  int fields, head;                 /* numbers of fields and records to show */
   char cell[TSR_MAX_FIELDS][SHOWN][CELL];
 } figures;
 
@@ -44,7 +44,7 @@ static double processors(void)
   return now(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* A scope for one attempt at reading: what goes wrong there is not the command's failure. */
+/* A scope for one attempt at reading: an error there is not the command's failure. */
 static tsr_scope *attempt(tsr_scope *s)
 {
   return tsr_scope_nest_at(s, TSR_HERE);
@@ -52,7 +52,7 @@ static tsr_scope *attempt(tsr_scope *s)
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-/* The first values of each record's field, as text. */
+/* Writes the first values of a field of each record as text. */
 static void put_values(figures *f, int field, const void *values, tsr_dtype dtype, int64_t width)
 {
   for (int r = 0; r < f->head; r++) {
@@ -72,7 +72,7 @@ static bool is_float(tsr_dtype dtype)
   return dtype == TSR_F64 || dtype == TSR_F32 || dtype == TSR_F16 || dtype == TSR_BF16;
 }
 
-/* Whether a field's records differ in length. */
+/* Whether a field is ragged. */
 static bool is_ragged(const figures *f, int field)
 {
   char length[300];
@@ -82,9 +82,8 @@ static bool is_ragged(const figures *f, int field)
   return false;
 }
 
-/* Whether bytes are a text: whole characters of UTF-8, or of one byte each as older files have
- * them, and no controls but those of lines. What ends inside a character where it was cut is
- * one. */
+/* Whether bytes are a text: no control characters but tabs and line ends. UTF-8 and the one-byte
+ * encodings of older files both count. */
 static bool is_text(const char *bytes, int64_t length)
 {
   for (int64_t i = 0; i < length; i++) {
@@ -94,8 +93,8 @@ static bool is_text(const char *bytes, int64_t length)
   return true;
 }
 
-/* The beginning of a text in quotes, the ends of lines as blanks. Bytes that are no character, as
- * of a text in Latin-1, are shown by their numbers. */
+/* Writes the beginning of a text in quotes, with line ends as blanks. Bytes that are not UTF-8, as
+ * in Latin-1 texts, are written as "\xE9". */
 static void put_text(const char *bytes, int64_t length, bool cut, char out[CELL])
 {
   char *at = out, *end = out + CELL - 16;
@@ -103,7 +102,7 @@ static void put_text(const char *bytes, int64_t length, bool cut, char out[CELL]
   for (int64_t i = 0, n; i < length && at < end; i += n) {
     int size = tool_character(bytes + i, (size_t)(length - i));
     n = size ? size : 1;
-    /* No character is cut in two. */
+    /* An incomplete last character of a cut text is left out. */
     if (!size && cut && length - i < 4) break;
     if (!size) at += sprintf(at, "\\x%02X", (unsigned char)bytes[i]);
     else if (strchr("\t\r\n", bytes[i])) *at++ = ' ';
@@ -112,7 +111,7 @@ static void put_text(const char *bytes, int64_t length, bool cut, char out[CELL]
   sprintf(at, "\"%s", cut ? " ..." : "");
 }
 
-/* Ragged bytes that are texts, as texts. */
+/* Writes the texts of a ragged field of bytes; false: the field holds no texts. */
 static bool sample_texts(figures *f, tsr_batch *b, int field)
 {
   char bytes[SHOWN * TEXT], name[300];
@@ -152,7 +151,7 @@ static void sample_field(figures *f, tsr_batch *b, int field)
   for (int r = 0; each > shown && r < f->head; r++) strcat(f->cell[field][r], " ...");
 }
 
-/* The cells of the first records; empty ones where they cannot be read. */
+/* Fills the cells of the first records; no records are shown if they cannot be read. */
 static void sample(figures *f, tsr_scope *outer)
 {
   if (f->head > tsr_source_count(f->source)) f->head = (int)tsr_source_count(f->source);
@@ -168,7 +167,7 @@ static void sample(figures *f, tsr_scope *outer)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads from a record on; returns behind the last batch that came. `status`: how that ended. */
+/* Reads from a record on. Returns the record after the last batch; `status` is the pipeline's. */
 static int64_t read_from(figures *f, tsr_scope *outer, int64_t first, tsr_status *status)
 {
   tsr_scope *s = attempt(outer);
@@ -181,7 +180,7 @@ static int64_t read_from(figures *f, tsr_scope *outer, int64_t first, tsr_status
   for (tsr_batch *b; (b = tsr_pipeline_next(p));) {
     f->records += tsr_batch_count(b);
     f->batches++;
-    /* Behind an epoch the first record is the next one. */
+    /* After the first epoch no record is left to read. */
     at = tsr_batch_epoch(b) ? tsr_source_count(f->source) : at + tsr_batch_count(b);
     tsr_batch_release(b);
     if (f->seconds > 0 && now(CLOCK_MONOTONIC) >= end) break;
@@ -193,7 +192,7 @@ static int64_t read_from(figures *f, tsr_scope *outer, int64_t first, tsr_status
   return at;
 }
 
-/* Whether a record alone cannot be read; what is said of it. */
+/* Whether a record cannot be read by itself, with the message. */
 static bool is_bad(figures *f, tsr_scope *outer, int64_t record, char *message, size_t size)
 {
   tsr_scope *s = attempt(outer);
@@ -201,14 +200,14 @@ static bool is_bad(figures *f, tsr_scope *outer, int64_t record, char *message, 
       tsr_pipeline_open(tsr_source_slice(f->source, TSR_RANGE(record, record + 1)), .threads = -1);
   tsr_batch_release(tsr_pipeline_next(p));
   bool bad = tsr_pipeline_close(p) != TSR_OK;
-  char *said = tool_say_message(tool_message(s));
-  snprintf(message, size, "%s", said ? said : "");
-  free(said);
+  char *words = tool_message_words(tool_message(s));
+  snprintf(message, size, "%s", words ? words : "");
+  free(words);
   tsr_scope_close(s);
   return bad;
 }
 
-/* Counts the bad records of a range. */
+/* Counts the bad records of a range, and keeps their first messages. */
 static void find_bad(figures *f, tsr_scope *s, int64_t first, int64_t end)
 {
   char message[sizeof f->message[0]];
@@ -217,12 +216,12 @@ static void find_bad(figures *f, tsr_scope *s, int64_t first, int64_t end)
       f->alone++;
       continue;
     }
-    if (f->bad < TOLD) memcpy(f->message[f->bad], message, sizeof message);
+    if (f->bad < MOST_MESSAGES) memcpy(f->message[f->bad], message, sizeof message);
     f->bad++;
   }
 }
 
-/* Reads an epoch, or for so long; behind a batch that cannot be read it goes on. */
+/* Reads one epoch, or for --seconds, and continues after a batch that cannot be read. */
 static void read_all(figures *f, tsr_scope *s)
 {
   int64_t count = tsr_source_count(f->source), at = 0;
@@ -233,16 +232,16 @@ static void read_all(figures *f, tsr_scope *s)
     if (status == TSR_OK || status == TSR_ECANCELLED) break;
     int64_t end = f->batch_size < count - at ? at + f->batch_size : count, before = f->bad;
     find_bad(f, s, at, end);
-    /* Each alone is fine: it was no record that failed. */
+    /* Every record can be read by itself, so no record was the cause. */
     if (f->bad == before) snprintf(f->message[f->bad++], 99, "a batch could not be filled");
     at = end;
     f->seconds = -1;
   }
 }
 
-/* ---- what is shown --------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
-/* A table without the line that counts its rows. */
+/* Prints a table without its last line, the number of rows. */
 static int put_table(const tool_args *args, tsr_scope *s, tsr_frame *df)
 {
   int width = args->width >= 0 ? (int)(args->width < 100000 ? args->width : 0)
@@ -261,7 +260,7 @@ static int put_table(const tool_args *args, tsr_scope *s, tsr_frame *df)
   return TOOL_OK;
 }
 
-/* "u8[8,8]"; of one value "u8". */
+/* "u8[8,8]"; "u8" for a scalar. */
 static const char *type_text(tsr_record_field field, char out[160])
 {
   tsr_type_text(field.dtype, field.shape, NULL, out, 160);
@@ -301,7 +300,7 @@ static int show_fields(const tool_args *args, tsr_scope *s, const figures *f)
   return put_table(args, s, tsr_frame_select(df, columns));
 }
 
-/* A line of the second table. */
+/* One row of the table of figures. */
 typedef struct figure {
   const char *name;
   char value[200];
@@ -358,11 +357,11 @@ static int show(const tool_args *args, tsr_scope *s, const figures *f)
   printf("%s\n", tool_tame(tsr_source_text(f->source), text, sizeof text));
   int code = show_fields(args, s, f);
   if (code == TOOL_OK) code = show_figures(args, s, f);
-  int64_t told = f->bad < TOLD ? f->bad : TOLD;
-  for (int64_t i = 0; i < told; i++)
+  int64_t shown = f->bad < MOST_MESSAGES ? f->bad : MOST_MESSAGES;
+  for (int64_t i = 0; i < shown; i++)
     printf("bad: %s\n", tool_tame(f->message[i], text, sizeof text));
-  if (f->bad > told) printf("bad: and %" PRId64 " more\n", f->bad - told);
-  if (f->bad >= MOST_BAD) printf("what follows was not read\n");
+  if (f->bad > shown) printf("bad: and %" PRId64 " more\n", f->bad - shown);
+  if (f->bad >= MOST_BAD) printf("the remaining records were not read\n");
   return code;
 }
 
@@ -399,7 +398,7 @@ static int show_json(const figures *f)
          tsr_source_count(f->source), f->record_bytes, f->batch_size, f->opened,
          f->records + f->alone, f->batches, f->read, rate, rate * (double)f->record_bytes,
          f->processors, f->bad);
-  for (int64_t i = 0; i < f->bad && i < TOLD; i++) {
+  for (int64_t i = 0; i < f->bad && i < MOST_MESSAGES; i++) {
     if (i) printf(", ");
     tool_put_json(f->message[i]);
   }
@@ -426,7 +425,8 @@ int tool_pipeline(const tool_args *args)
     int all = tsr_source_field_count(f.source);
     f.fields = all < TSR_MAX_FIELDS ? all : TSR_MAX_FIELDS;
     if (f.fields < all)
-      fprintf(stderr, "tessera: note: the first %d of %d fields are shown; --fields takes others\n",
+      fprintf(stderr,
+              "tessera: note: the first %d of %d fields are shown; --fields selects others\n",
               f.fields, all);
     for (int c = 0; c < all; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
     sample(&f, s);

@@ -1,10 +1,10 @@
-/* tessera function: what a saved function takes, gives and costs. */
+/* tessera function: shows the arguments, results and cost of a saved function. */
 #include <stdio.h>
 
 #include "tool.h"
 
-/* Devices are virtual and take no memory until something lies there, and nothing runs: with so many
- * of them constants lie as they were saved, and larger meshes are planned as sizes. */
+/* Virtual devices take no memory until they hold data, and nothing runs. With this many devices the
+ * constants keep their saved shardings; larger meshes are planned as sizes only. */
 static const char *const many_devices = "cpu:4096";
 
 static int show(tsr_scope *s, tsr_function *f, const tool_args *args)

@@ -1,4 +1,4 @@
-/* tessera ckpt: what a checkpoint has, and whether it is as it was saved. */
+/* tessera ckpt: lists the entries of a checkpoint, or verifies its checksums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static int verify(tsr_scope *s, tsr_saved_step *c, bool json)
   tool_size_text(total, size);
   if (tsr_checkpoint_verify(c)) {
     if (json) {
-      char *message = tool_say_message(tool_message(s));
+      char *message = tool_message_words(tool_message(s));
       printf("{\"step\": %" PRId64 ", \"whole\": false, \"message\": ", tsr_checkpoint_step(c));
       tool_put_json(message ? message : "");
       printf("}\n");

@@ -22,7 +22,9 @@ static tsr_status open_stream(tsr_frame *df, struct ArrowArrayStream *stream,
   tsr__arrow *arrow = tsr__arrow_open(rt, stream, &opened);
   tsr__take_opts(df->what, opts, &all, sizeof all, error);
   if (all.on.mesh && all.on.mesh->rt != rt) {
-    tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
+    tsr__error_set(error, TSR_EARG,
+                   "%s: the mesh belongs to another runtime; make it with the runtime of the scope",
+                   df->what);
   } else if (!all.on.mesh && !tsr__peers_of(rt) && arrow && tsr__arrow_batches(arrow) == 1) {
     tsr_sharding one = tsr_on_device(rt, tsr__devices_of(rt)->first);
     rows = tsr__sharding_canon(&one);

@@ -48,8 +48,8 @@ tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
   if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   if (tsr__schema_find(from, "statistic") >= 0)
     return tsr__error_set(error, TSR_ECOLUMN,
-                          "%s: there is a column 'statistic', which the result needs for itself; "
-                          "rename it with tsr_frame_rename",
+                          "%s: there is a column 'statistic', but the result needs that name; "
+                          "rename the column with tsr_frame_rename",
                           df->what);
   field[0] = (tsr__field){ .name = "statistic", .type = TSR_COL_TEXT };
   for (int i = 0; i < from->count; i++) {

@@ -75,8 +75,9 @@ tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
 tsr_status tsr__frame_why_inert(const tsr_frame *df, const char *what, const char *site)
 {
   if (!df->node.scope && df->op == TSR_ENOMEM)
-    return tsr__fail(NULL, site, TSR_ENOMEM, "%s: the frame could not be made for want of memory",
-                     what);
+    return tsr__fail(
+        NULL, site, TSR_ENOMEM,
+        "%s: there was no memory for the frame; close scopes that are no longer needed", what);
   return tsr__fail_inert(tsr__frame_home(df), df->node.scope, site ? site : df->node.site, what,
                          "frame");
 }
@@ -118,13 +119,15 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
   if (shared && out->node.scope) out->shared = true;
   /* Beside an inert frame nothing is said: its own error came first, and the NULL may well follow
    * from it. */
-  if (count < 1) tsr__fail(NULL, site, TSR_EARG, "%s: no frames are given; give some", what);
+  if (count < 1)
+    tsr__fail(NULL, site, TSR_EARG, "%s: no frames are given; give at least one", what);
   else if (nowhere && nowhere->op == TSR_ENOMEM)
-    tsr__fail(scope, site, TSR_ENOMEM, "%s: a frame could not be made for want of memory", what);
+    tsr__fail(scope, site, TSR_ENOMEM,
+              "%s: there was no memory for a frame; close scopes that are no longer needed", what);
   else if (nowhere) tsr__fail_inert(scope, NULL, site, what, "frame");
   else if (missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
-              "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
+              "%s: frame %d of %d is NULL; check the call that makes the frame", what, missing,
               count);
   return out;
 }
@@ -159,9 +162,7 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
   size_t length = strlen(name);
   if (length > 1000 || !tsr__good_text(name, length))
     return tsr__error_set(error, TSR_ECOLUMN,
-                          "%s: a column's name is longer than 1,000 bytes or no "
-                          "UTF-8 text",
-                          what);
+                          "%s: a column's name is longer than 1,000 bytes or not UTF-8 text", what);
   return TSR_OK;
 }
 
@@ -190,7 +191,8 @@ tsr_status tsr__frame_check_out(tsr_frame *df, const char *const *out, const cha
   if (out || !tsr__frame_usable(df)) return TSR_OK;
   if (!site) site = df->node.site;
   tsr_status status =
-      tsr__fail(tsr__frame_home(df), site, TSR_EARG, "%s: the place for the text is NULL", what);
+      tsr__fail(tsr__frame_home(df), site, TSR_EARG,
+                "%s: the pointer for the text is NULL; give the address of one", what);
   return tsr__frame_refuse(df, what, site, status);
 }
 
@@ -215,7 +217,8 @@ static tsr_status check_columns(const tsr_column *columns, int count, tsr__error
 {
   const char *what = "tsr_frame_new";
   if (!columns || count < 1)
-    return tsr__error_set(error, TSR_ECOLUMN, "%s: no columns; a frame has at least one", what);
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: no columns are given; a frame has at least one",
+                          what);
   const tsr_array *first = columns[0].array;
   for (int i = 0; i < count; i++) {
     const tsr_array *array = columns[i].array;
@@ -266,7 +269,9 @@ tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const
                             const char *name, tsr__error *error)
 {
   if (part->rt != scope->rt)
-    return tsr__error_set(error, TSR_EARG, "%s: %.60s belongs to another runtime", what, name);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%s: %.60s belongs to another runtime; make it with the runtime of the scope", what, name);
   if (!tsr__scope_encloses(part, scope))
     return tsr__error_set(error, TSR_EARG,
                           "%s: %.60s belongs to a scope that may close before this one; move it to "
@@ -298,8 +303,10 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     if (tsr__check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
       return error->status;
     if (tsr__names_find(&names, field[i].name) >= 0)
-      return tsr__error_set(error, TSR_ECOLUMN, "tsr_frame_new: two columns are named '%.60s'",
-                            field[i].name);
+      return tsr__error_set(
+          error, TSR_ECOLUMN,
+          "tsr_frame_new: two columns are named '%.60s'; give each a name of its own",
+          field[i].name);
     tsr__names_add(&names, field[i].name, i);
     if (names.failed) goto no_memory;
     df->source->col[i] = (tsr__col){ .values = array, .type = field[i].type };
@@ -493,10 +500,11 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
   tsr_scalar number = tsr__scalar_signed(b->number);
   if (number.kind == TSR_SCALAR_UINT)
     return tsr__error_set(error, TSR_EDTYPE,
-                          "%s: the integer %llu does not fit i64; give it as a double", df->what,
-                          (unsigned long long)number.u);
+                          "%s: the integer %llu does not fit i64; give the number as a double",
+                          df->what, (unsigned long long)number.u);
   if (number.kind != TSR_SCALAR_INT && number.kind != TSR_SCALAR_FLOAT)
-    return tsr__error_set(error, TSR_EARG, "%s: the operand is no number and no frame", df->what);
+    return tsr__error_set(error, TSR_EARG, "%s: the operand is neither a number nor a frame",
+                          df->what);
   df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
   if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   bool whole = number.kind == TSR_SCALAR_INT;

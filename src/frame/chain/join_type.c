@@ -71,8 +71,8 @@ static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error
   tsr_join_opts all = { .how = TSR_JOIN_INNER };
   if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
   if (all.how < TSR_JOIN_INNER || all.how > TSR_JOIN_ANTI)
-    return tsr__error_set(error, TSR_EARG, "%s: `how` is %d, which is no way to join", df->what,
-                          (int)all.how);
+    return tsr__error_set(error, TSR_EARG, "%s: `how` is %d, expected a value of tsr_join_how",
+                          df->what, (int)all.how);
   const char *suffix = all.suffix ? all.suffix : "_right";
   if (!*suffix || strlen(suffix) > 500)
     return tsr__error_set(error, TSR_EARG, "%s: the suffix is empty or too long", df->what);
@@ -137,7 +137,7 @@ static tsr_status refuse_types(const tsr_frame *df, int i, tsr__error *error)
   tsr__text_add(&advice, " = ");
   add_key_text(right, cast_right == right->type ? 0 : cast_right, &advice);
   tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, item->at, item->span },
-             "the key is %s on the left and %s on the right; write \"%.400s\"",
+             "the key is %s in the left frame and %s in the right frame; write \"%.400s\"",
              tsr_coltype_name((tsr_coltype)left->type), tsr_coltype_name((tsr_coltype)right->type),
              tsr__text_get(&advice));
   tsr__text_free(&advice);
@@ -150,8 +150,9 @@ static tsr_status type_key(const tsr_frame *df, tsr__expr *key, const tsr__schem
 {
   if (tsr__check(&df->formula, key, schema, TSR__IN_ROW, error)) return error->status;
   if (key->bare) return TSR_OK;
-  return tsr__caret(error, TSR_EARG, (tsr__place){ &df->formula, key->at, key->span },
-                    "a key reads a column of its frame; to compare with a value filter the frame");
+  return tsr__caret(
+      error, TSR_EARG, (tsr__place){ &df->formula, key->at, key->span },
+      "the key reads no column of its frame; to compare with a value, filter the frame");
 }
 
 /* Checked again whenever a parent's schema changed. */
@@ -200,7 +201,7 @@ static const char *name_of(tsr_frame *df, const tsr__names *names, const char *n
   if (tsr__names_find(names, out) < 0) return out;
   tsr__error_set(error, TSR_ECOLUMN,
                  "%s: both frames have a column '%.60s', and '%.60s' is taken too; give another "
-                 ".suffix or rename",
+                 ".suffix, or rename a column",
                  df->what, name, out);
   return NULL;
 }

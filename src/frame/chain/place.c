@@ -93,7 +93,7 @@ static void add_move(const char *side, const tsr_sharding *from, const tsr_shard
   add_place(from, out);
   tsr__text_add(out, " and would be sent to ");
   add_place(to, out);
-  tsr__text_add(out, "; put them there, or use tsr_frame_scatter once");
+  tsr__text_add(out, "; place both frames alike, or use tsr_frame_scatter once");
 }
 
 /* Whether rows in `from` are at hand wherever `to` wants them, by the planner's own rule. A column
@@ -113,8 +113,8 @@ const char *tsr_frame_incompatible(tsr_frame *a, tsr_frame *b)
   tsr__text text;
   tsr__error error = { 0 };
   if (!tsr__frame_usable(a) || !tsr__frame_usable(b))
-    return a && !tsr__frame_usable(a) ? "the left frame could not be made"
-                                      : "the right frame could not be made";
+    return a && !tsr__frame_usable(a) ? "the left frame is inert: its own call failed"
+                                      : "the right frame is inert: its own call failed";
   if (a->one_row || b->one_row) return NULL;
   tsr__text_init(&text, &a->node.scope->rt->heap);
   const tsr_sharding *left = rows_of(a), *right = rows_of(b), *to = tsr__rows_meet(left, right);

@@ -114,8 +114,9 @@ static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
   for (int i = 0; i < df->keys.formula.count; i++) {
     const tsr__item *item = &df->keys.formula.item[i];
     if (df->keys.order[i].given)
-      return tsr__caret(error, TSR_EPARSE, (tsr__place){ &df->keys.formula, item->at, item->span },
-                        "rows keep their order here; sort before or after");
+      return tsr__caret(
+          error, TSR_EPARSE, (tsr__place){ &df->keys.formula, item->at, item->span },
+          "a key takes no order here, as rows keep their order; sort before or after");
   }
   return TSR_OK;
 }
@@ -210,19 +211,23 @@ static tsr_status take_place(tsr_frame *df, const tsr_sharding *to, tsr__error *
   /* Sizes do not matter to a spec of frames; the ranks do. */
   tsr_shape shape = { to->rank > 2 ? to->rank : 2, { 0 } };
   if (to->strict)
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: a strict sharding; rows need not divide, leave it out", df->what);
+    return tsr__error_set(
+        error, TSR_EUNSUPPORTED,
+        "%s: the sharding is strict, but rows need not divide evenly; leave .strict out", df->what);
   if (tsr__sharding_check(to, &shape, error)) return error->status;
   if (to->mesh && to->mesh->rt != df->node.scope->rt)
-    return tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%s: the mesh belongs to another runtime; make it with the runtime of the scope", df->what);
   if (to->rank > 2)
     return tsr__error_set(error, TSR_EAXIS,
-                          "%s: %d entries, expected one for rows and one for columns", df->what,
-                          to->rank);
+                          "%s: the spec has %d dims, expected one for rows and one for columns",
+                          df->what, to->rank);
   if (to->rank == 2 && tsr__dim_parts(to, 1) > 1)
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: columns would be split; they are whole, write \"-\" for them",
-                          df->what);
+    return tsr__error_set(
+        error, TSR_EUNSUPPORTED,
+        "%s: the spec shards columns, but a frame shards only rows; write \"-\" for the columns",
+        df->what);
   df->to = tsr__sharding_canon(to);
   return TSR_OK;
 }

@@ -72,7 +72,7 @@ tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
   if (expr->vacant) expr->type = TSR__COL_NULL;
   if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
     return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, expr->at, expr->span },
-                      "a filter needs bool, found %s; compare it with something",
+                      "a filter needs bool, found %s; write a comparison",
                       tsr_coltype_name((tsr_coltype)expr->type));
   return same_schema(df);
 }
@@ -113,7 +113,8 @@ static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, in
   const tsr__formula *formula = place < df->keys.formula.count ? &df->keys.formula : &df->formula;
   if (tsr__names_find(names, item->name) >= 0)
     return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
-                      "the name '%.60s' is taken; name one 'other = ...'", item->name);
+                      "the name '%.60s' is taken; give one of the two another name: 'other = ...'",
+                      item->name);
   tsr__names_add(names, item->name, place);
   if (!names->failed) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
@@ -174,8 +175,9 @@ tsr_status tsr__type_index(tsr_frame *df, tsr__error *error)
   tsr__field *field = new_fields(df, from->count + 1, error);
   if (!field) return error->status;
   if (tsr__schema_find(from, df->name) >= 0)
-    return tsr__error_set(error, TSR_ECOLUMN, "%s: there is a column '%.60s'; give another name",
-                          df->what, df->name);
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: there is a column '%.60s' already; give another name", df->what,
+                          df->name);
   field[0] = (tsr__field){ .name = df->name, .type = TSR_COL_I64 };
   memcpy(field + 1, from->field, (size_t)from->count * sizeof *field);
   df->schema = (tsr__schema){ from->count + 1, field, NULL };
@@ -209,8 +211,8 @@ static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, ts
     int type = meet_columns(&field[i], &other->field[at]);
     if (type < 0)
       return tsr__error_set(error, TSR_EDTYPE,
-                            "%s: column '%.60s' is %s in frame %d and %s before; make them one "
-                            "type with tsr_frame_assign",
+                            "%s: column '%.60s' is %s in frame %d and %s in the frames before; "
+                            "make them one type with tsr_frame_assign",
                             df->what, field[i].name,
                             tsr_coltype_name((tsr_coltype)other->field[at].type), part + 1,
                             tsr_coltype_name((tsr_coltype)field[i].type));
@@ -219,8 +221,9 @@ static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, ts
   }
   /* The same columns by name, so as many: then each was found once. */
   if (other->count != count)
-    return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
-                          df->what, part + 1, other->count, count);
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: frame %d has %d columns, but the first frame has %d", df->what,
+                          part + 1, other->count, count);
   return TSR_OK;
 }
 
@@ -240,8 +243,8 @@ tsr_status tsr__type_concat(tsr_frame *df, tsr__error *error)
 static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EDTYPE,
-                        "%s: column '%.60s' is %s, expected a number or bool; "
-                        "leave it out with tsr_frame_select",
+                        "%s: column '%.60s' is %s, expected a number or bool; leave the column out "
+                        "with tsr_frame_select",
                         df->what, field->name, tsr_coltype_name((tsr_coltype)field->type));
 }
 
@@ -301,13 +304,13 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
    * the same. */
   if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
   if (sources)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "%s: the left frame has %lld rows, the right one %lld; "
-                          "they must have the same",
-                          what, (long long)a->source->rows, (long long)b->source->rows);
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "%s: the left frame has %lld rows, the right frame has %lld, expected equally many", what,
+        (long long)a->source->rows, (long long)b->source->rows);
   return tsr__error_set(error, TSR_ESHAPE,
-                        "%s: the frames' rows come from different filters or "
-                        "files, so they may not match; compute both columns in one frame",
+                        "%s: the rows of the two frames come from different filters or files, so "
+                        "they may not match; compute both columns in one frame",
                         what);
 }
 
@@ -320,8 +323,10 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
   if (!field) return error->status;
   if (other && tsr__same_rows(df->what, df->parent, df->other, error)) return error->status;
   if (other && other->count != from->count)
-    return tsr__error_set(error, TSR_ECOLUMN, "%s: the left frame has %d columns, the right one %d",
-                          df->what, from->count, other->count);
+    return tsr__error_set(
+        error, TSR_ECOLUMN,
+        "%s: the left frame has %d columns, the right frame has %d, expected equally many",
+        df->what, from->count, other->count);
   for (int i = 0; i < from->count; i++) {
     int at = other ? tsr__schema_find(other, from->field[i].name) : -1;
     if (other && at < 0)
@@ -416,11 +421,11 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
                           "start a new frame",
                           df->what, MAX_CHAIN);
   if (needs_a_run(df))
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: in the body of a function a frame keeps its rows and their order, "
-                          "as arrays do; call it on the frame before or on the result, or choose "
-                          "values with if(..)",
-                          df->what);
+    return tsr__error_set(
+        error, TSR_EUNSUPPORTED,
+        "%s: the number or order of rows cannot change in the body of a function; make the call "
+        "before or after the function, or choose values with if(..)",
+        df->what);
   if (verb->type(df, error)) return error->status;
   return tsr__schema_index(df, error);
 }

@@ -51,7 +51,9 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
   }
   if (tsr__sharding_check(&sharding, &none, error)) return error->status;
   if (sharding.mesh->rt != scope->rt)
-    return tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%s: the mesh belongs to another runtime; make it with the runtime of the scope", df->what);
   *out = tsr__sharding_canon(&sharding);
   return TSR_OK;
 }
@@ -152,7 +154,8 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   /* Options first: a mistake in them is told before a file is opened. */
   tsr_sharding rows;
   tsr_csv_opts all = { 0 };
-  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (!path)
+    tsr__error_set(error, TSR_EARG, "%s: the path is NULL; give the path of a file", df->what);
   if (error->status || tsr__take_opts(df->what, opts, &all, sizeof all, error) ||
       tsr__scan_sharding(df, &all.on, &rows, error))
     return refuse_open(df, &all.on, error);
@@ -193,8 +196,8 @@ static tsr_status type_named(const char *what, const char *word, tsr_coltype *ou
   int type = tsr__type_named(word);
   if (type < 0)
     return tsr__error_set(error, TSR_EARG,
-                          "%s, types: '%.40s' is no type; expected bool, i8 ... i64, u8 ... u64, "
-                          "f16, bf16, f32, f64, date, time or text",
+                          "%s, types: '%.40s' is not a type; expected bool, i8 ... i64, u8 ... "
+                          "u64, f16, bf16, f32, f64, date, time or text",
                           what, word);
   *out = (tsr_coltype)type;
   return TSR_OK;
@@ -236,7 +239,8 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr_sharding rows;
   tsr_runtime *rt = df->node.scope->rt;
   tsr_json_opts all = { 0 };
-  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (!path)
+    tsr__error_set(error, TSR_EARG, "%s: the path is NULL; give the path of a file", df->what);
   if (error->status || tsr__take_opts(df->what, opts, &all, sizeof all, error))
     return refuse_open(df, &all.on, error);
   tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows,
@@ -302,13 +306,14 @@ static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int
                           "columns",
                           df->what);
   if (count != source->source->rows || (count && !texts))
-    return tsr__error_set(error, TSR_ESHAPE, "%s: %lld texts, expected %lld as the frame has rows",
-                          df->what, (long long)(texts ? count : 0),
-                          (long long)source->source->rows);
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "%s: %lld texts, expected %lld: one per row of the frame", df->what,
+                          (long long)(texts ? count : 0), (long long)source->source->rows);
   /* Checked once, here: what reads texts later takes them for UTF-8. */
   for (int64_t i = 0; i < count; i++)
     if (texts[i] && !tsr__utf8_valid(texts[i], strlen(texts[i])))
-      return tsr__error_set(error, TSR_EPARSE, "%s: text %lld is no UTF-8", df->what, (long long)i);
+      return tsr__error_set(error, TSR_EPARSE, "%s: text %lld is not UTF-8", df->what,
+                            (long long)i);
   return TSR_OK;
 }
 

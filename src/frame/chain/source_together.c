@@ -88,16 +88,18 @@ static tsr_status differs(const tsr_frame *df, const tsr__reader *reader, const 
                { "rows", first->rows, other->rows } };
   for (int i = 0; i < 3; i++)
     if (told[i].first != told[i].other)
-      return tsr__error_set(error, TSR_EPEER,
-                            "%s: %.200s is not the same in all processes: it has %lld %s in "
-                            "process 0, %lld in process %d; all must read one file",
-                            df->what, path, (long long)told[i].first, told[i].what,
-                            (long long)told[i].other, process);
+      return tsr__error_set(
+          error, TSR_EPEER,
+          "%s: %.200s is not the same in all processes: the file has %lld %s in process 0 and %lld "
+          "in process %d; all processes must read the same file",
+          df->what, path, (long long)told[i].first, told[i].what, (long long)told[i].other,
+          process);
   if (first->schema == other->schema) return TSR_OK;
-  return tsr__error_set(error, TSR_EPEER,
-                        "%s: %.200s is not the same in all processes: its columns have other names "
-                        "or types in process %d than in process 0; all must read one file",
-                        df->what, path, process);
+  return tsr__error_set(
+      error, TSR_EPEER,
+      "%s: %.200s is not the same in all processes: the columns have other names or types in "
+      "process %d than in process 0; all processes must read the same file",
+      df->what, path, process);
 }
 
 tsr_status tsr__source_same(const tsr_frame *df, const tsr__reader *reader, int64_t rows,

@@ -91,7 +91,9 @@ static tsr_status parse_columns(tsr_frame *df, const char *text, bool named, tsr
 {
   tsr_formula formula = { .text = text };
   tsr__parse_ask ask = { df->what, &formula, true };
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the list of columns is NULL", df->what);
+  if (!text)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the list of columns is NULL; name at least one column", df->what);
   if (tsr__parse(&ask, &df->node.scope->arena, out, error)) return error->status;
   for (int i = 0; i < out->count; i++) {
     const tsr__item *item = &out->item[i];
@@ -130,12 +132,13 @@ static void drop(tsr_frame *df, const char *columns, tsr__error *error)
 {
   int gone = 0, used = 0, all = df->parent->schema.count;
   if (!columns) {
-    tsr__error_set(error, TSR_EARG, "%s: the list of columns is NULL", df->what);
+    tsr__error_set(error, TSR_EARG, "%s: the list of columns is NULL; name at least one column",
+                   df->what);
     return;
   }
   const bool *mark = marks(df, columns, &gone, error);
   if (mark && gone == all)
-    tsr__error_set(error, TSR_ECOLUMN, "%s: all %d columns are left out; a frame has at least one",
+    tsr__error_set(error, TSR_ECOLUMN, "%s: all %d columns are left out; keep at least one",
                    df->what, all);
   /* Only what was asked for is built: an error ends it. */
   tsr__item *item = error->status ? NULL : items(df, all - gone, error);
@@ -298,7 +301,7 @@ static tsr_status check_filling(const tsr_frame *df, int at, const tsr__formula 
   if (value->type == TSR__COL_NULL || read || (!mixed && tsr__meet(&field, value) >= 0))
     return TSR_OK;
   return tsr__caret(error, TSR_EDTYPE, (tsr__place){ text, value->at, value->span },
-                    "column '%.60s' is %s, which a value of type %s cannot fill",
+                    "column '%.60s' is %s, so a value of type %s cannot fill its nulls",
                     df->parent->schema.field[at].name, tsr_coltype_name((tsr_coltype)field.type),
                     tsr_coltype_name((tsr_coltype)value->type));
 }

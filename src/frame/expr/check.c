@@ -104,7 +104,7 @@ static bool no_column(checker *c, const tsr__expr *expr)
   tsr__text_init(&hint, NULL);
   /* Who is used to other languages writes "JFK" for a text, which is a name here as in SQL. */
   if (c->formula->source[expr->at] == '"')
-    tsr__text_add(&hint, "; \"...\" is a name, a text is '...'");
+    tsr__text_add(&hint, "; \"...\" is a name, write a text as '...'");
   const char *word = tsr__hint_of_word(expr->text);
   if (word) tsr__text_add(&hint, "; %s", word);
   tsr__schema_hint(c->schema, expr->text, &hint);
@@ -168,7 +168,7 @@ static bool temporal_literal(checker *c, tsr__expr *text, int type)
   }
   bool is_date = tsr__date_read(text->text, length, &days);
   if (!is_date && !tsr__time_read(text->text, length, &micros))
-    return WRONG(c, text, "'%.40s' is no %s; write %s", text->text,
+    return WRONG(c, text, "'%.40s' is not a %s; write %s", text->text,
                  type == TSR_COL_DATE ? "date" : "time",
                  type == TSR_COL_DATE ? "'2013-01-31'" : "'2013-01-31' or '2013-01-31T06:00:00Z'");
   text->i = is_date ? days * INT64_C(86400000000) : micros;
@@ -286,8 +286,8 @@ static bool check_moved(checker *c, tsr__expr *expr)
   if ((minus && dates) || (expr->op == TSR__B_ADD && steps) || (minus && steps && number == b))
     return true;
   return WRONG(c, expr,
-               "'%s' cannot join %s and %s; a date takes integers (days), a time integers "
-               "(microseconds), and '-' its own kind",
+               "'%s' does not take %s and %s; add integers to a date (days) or a time "
+               "(microseconds), and subtract dates from dates or times from times",
                tsr__binary_name(expr->op), type_name(a->type), type_name(b->type));
 }
 
@@ -306,7 +306,7 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
     snprintf(needs, sizeof needs, "'%s' needs numbers", name);
     if (text || tsr__is_temporal(arg->type))
       return wrong_kind(c, arg, needs, text ? "f64" : NULL,
-                        text && expr->op == TSR__B_ADD ? "; texts are put together by concat" : "");
+                        text && expr->op == TSR__B_ADD ? "; join texts with concat" : "");
     if (!need(c, arg, counts_as_number(arg), name, "numbers")) return false;
   }
   /* Beside a null the type of the other operand counts, and the result is null throughout. */
@@ -356,7 +356,7 @@ static bool check_in(checker *c, tsr__expr *expr)
     /* Lists are looked up, so they hold values only; a text that was computed (lower('A')) is a
      * value, but not one that stands there. */
     if (!b->weak || (b->type == TSR_COL_TEXT && b->kind != TSR__E_TEXT))
-      return WRONG(c, b, "the list after 'in' takes values, not columns; write == and or");
+      return WRONG(c, b, "the list after 'in' holds values only, no columns; write == and or");
     if (!align_literals(c, a, b)) return false;
     bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
     if (tsr__meet(a, b) < 0 || (mixed && a->type != TSR__COL_NULL))
@@ -431,7 +431,7 @@ static int check_word(checker *c, const tsr__expr *arg, const char *const *names
   tsr__text list;
   tsr__text_init(&list, NULL);
   for (int i = 0; i < count; i++) tsr__text_add(&list, "%s'%s'", i ? ", " : "", names[i]);
-  tsr__caret(c->error, TSR_EDTYPE, place_of(c, arg), "one of %s must stand here",
+  tsr__caret(c->error, TSR_EDTYPE, place_of(c, arg), "expected one of %s here",
              tsr__text_get(&list));
   tsr__text_free(&list);
   return -1;
@@ -461,7 +461,7 @@ static bool check_cast(checker *c, tsr__expr *expr)
               (!tsr__is_temporal(from) && !day) || (day && tsr__is_integer(from)) ||
               (tsr__is_temporal(from) && to != TSR_COL_BOOL);
   if (fits) return true;
-  return WRONG(c, expr, "a %s cannot become a %s", type_name(from), type_name(to));
+  return WRONG(c, expr, "a %s cannot be cast to a %s", type_name(from), type_name(to));
 }
 
 /* The functions of text take texts first, then literals. */
@@ -481,10 +481,13 @@ static bool check_text(checker *c, tsr__expr *expr)
       if (!need(c, arg, fits, name, "text")) return false;
     } else if (expr->op == TSR__F_SLICE) {
       if (arg->kind != TSR__E_INT || (i == 2 && arg->i < 0))
-        return WRONG(c, arg, "slice takes whole numbers here: slice(x, start, length)");
+        return WRONG(c, arg,
+                     "slice takes whole numbers as its start and length: slice(x, start, length)");
     } else if (arg->kind != TSR__E_TEXT || (i == 1 && !arg->length)) {
       /* An empty text stands between all letters; what the replacement would mean is not clear. */
-      return WRONG(c, arg, "replace takes texts in quotes here, the first one not empty");
+      return WRONG(c, arg,
+                   "replace takes texts in quotes as its second and third argument, the second one "
+                   "not empty");
     }
   }
   expr->type = expr->op == TSR__F_LENGTH ? TSR_COL_I64 : test ? TSR_COL_BOOL : TSR_COL_TEXT;
@@ -527,7 +530,7 @@ static bool check_number(checker *c, tsr__expr *expr)
     const tsr__expr *digits = expr->arg[1];
     /* Past 18 digits 10^n is no i64. */
     if (digits->kind != TSR__E_INT || digits->i < -18 || digits->i > 18)
-      return WRONG(c, digits, "round takes a whole number of digits here, -18 to 18");
+      return WRONG(c, digits, "round takes a whole number as its number of digits, -18 to 18");
   }
   expr->type = sort == TSR__FS_TRUTH           ? TSR_COL_BOOL
                : sort == TSR__FS_SAME && !null ? a->type
@@ -609,8 +612,7 @@ static bool check_column(checker *c, tsr__expr *expr)
   expr->bare = !c->in_agg;
   if (c->context == TSR__IN_AGG && !c->in_agg)
     return WRONG(c, expr,
-                 "column '%.60s' stands outside an aggregate; write for instance "
-                 "sum(%.60s)",
+                 "column '%.60s' stands outside of an aggregate; write for instance sum(%.60s)",
                  expr->text, expr->text);
   return true;
 }
@@ -622,7 +624,7 @@ static bool out_of_place(checker *c, const tsr__expr *expr)
   char name[100];
   snprintf(name, sizeof name, "%.*s", expr->span, c->formula->source + expr->at);
   if (tsr__schema_find(c->schema, name) >= 0)
-    return WRONG(c, expr, "the column of this name is written \"%s\"", name);
+    return WRONG(c, expr, "write the column of this name as \"%s\"", name);
   return WRONG(c, expr, "%s(...) reduces rows and cannot stand here; aggregate with tsr_frame_agg",
                tsr__agg_name(expr->op));
 }
@@ -639,7 +641,7 @@ static bool check_args(checker *c, tsr__expr *expr)
   expr->weak = !agg;
   expr->bare = expr->vacant = false;
   expr->aggregated = agg;
-  if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot hold another one");
+  if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot stand in another aggregate");
   /* In rows: a filter or an assign has one value a row, an aggregate one a frame. */
   if (agg && c->context == TSR__IN_ROW) return out_of_place(c, expr);
   c->in_agg = c->in_agg || agg;

@@ -10,13 +10,14 @@
 
 #include <stdio.h>
 
-#define WINDOWS "windows (values of other rows, ranks, running and rolling sums) are not there yet"
+#define WINDOWS \
+  "windows (values of other rows, ranks, running and rolling sums) are not supported yet"
 #define PATTERNS \
-  "patterns are not there yet; contains, starts_with, ends_with, replace and slice are"
-#define CLAUSE "clauses of SQL are calls or options of their own, and an expression stands alone"
+  "patterns are not supported yet; use contains, starts_with, ends_with, replace or slice"
+#define CLAUSE "clauses of SQL are separate calls or options; write a single expression here"
 #define PARTS "write year(x), month(x), day(x), hour(x) ..."
 #define CASES "write if(condition, a, b)"
-#define LISTS "lists of a group's values are not there yet; first, last, nunique and count are"
+#define LISTS "lists of a group's values are not supported yet; use first, last, nunique or count"
 
 typedef struct hint {
   const char *word, *text;
@@ -41,8 +42,8 @@ static const hint words[] = {
   { "regexp", PATTERNS },
   { "rlike", PATTERNS },
   { "as", "write name = expression" },
-  { "asc", "keys to sort by take 'asc' behind them" },
-  { "desc", "keys to sort by take 'desc' behind them" },
+  { "asc", "write 'asc' after the key" },
+  { "desc", "write 'desc' after the key" },
   { "case", CASES },
   { "when", CASES },
   { "then", CASES },
@@ -69,54 +70,54 @@ static const hint words[] = {
 
 /* Functions of other languages, and what does the same. */
 static const hint elsewhere[] = {
-  { "avg", "it is 'mean' here" },
-  { "average", "it is 'mean' here" },
-  { "stddev", "it is 'std' here" },
-  { "stdev", "it is 'std' here" },
-  { "stddev_samp", "it is 'std' here" },
-  { "variance", "it is 'var' here" },
-  { "var_samp", "it is 'var' here" },
+  { "avg", "write 'mean'" },
+  { "average", "write 'mean'" },
+  { "stddev", "write 'std'" },
+  { "stdev", "write 'std'" },
+  { "stddev_samp", "write 'std'" },
+  { "variance", "write 'var'" },
+  { "var_samp", "write 'var'" },
   { "stddev_pop", "std divides by n - 1: write std(x) * ((count(x) - 1) / count(x)) ** 0.5" },
   { "var_pop", "var divides by n - 1: write var(x) * (count(x) - 1) / count(x)" },
-  { "n_unique", "it is 'nunique' here" },
-  { "count_distinct", "it is 'nunique' here" },
-  { "approx_count_distinct", "it is 'nunique' here, and exact" },
-  { "uniq", "it is 'nunique' here" },
+  { "n_unique", "write 'nunique'" },
+  { "count_distinct", "write 'nunique'" },
+  { "approx_count_distinct", "use 'nunique', which is exact" },
+  { "uniq", "write 'nunique'" },
   { "distinct", "to count different values write nunique(x)" },
-  { "count_if", "write sum(condition), which counts where it is true" },
-  { "countif", "write sum(condition), which counts where it is true" },
+  { "count_if", "write sum(condition), which counts the rows where the condition is true" },
+  { "countif", "write sum(condition), which counts the rows where the condition is true" },
   { "percentile", "write quantile(x, 0.9)" },
   { "percentile_cont", "write quantile(x, 0.9)" },
   { "quantile_cont", "write quantile(x, 0.9)" },
   { "approx_quantile", "write quantile(x, 0.9), which is exact" },
-  { "any_value", "it is 'first' here" },
-  { "bool_and", "it is 'all' here" },
-  { "bool_or", "it is 'any' here" },
-  { "every", "it is 'all' here" },
-  { "mode", "there is no mode yet; count() by groups, sorted, shows it" },
+  { "any_value", "write 'first'" },
+  { "bool_and", "write 'all'" },
+  { "bool_or", "write 'any'" },
+  { "every", "write 'all'" },
+  { "mode", "the mode is not supported yet; sort count() by groups instead" },
   { "string_agg", LISTS },
   { "group_concat", LISTS },
   { "listagg", LISTS },
   { "array_agg", LISTS },
   { "list", LISTS },
-  { "len", "it is 'length' here" },
-  { "char_length", "it is 'length' here" },
-  { "size", "it is 'count' here" },
-  { "lowercase", "it is 'lower' here" },
-  { "uppercase", "it is 'upper' here" },
-  { "lcase", "it is 'lower' here" },
-  { "ucase", "it is 'upper' here" },
-  { "strip", "it is 'trim' here" },
-  { "substr", "it is 'slice' here" },
-  { "substring", "it is 'slice' here" },
+  { "len", "write 'length'" },
+  { "char_length", "write 'length'" },
+  { "size", "write 'count'" },
+  { "lowercase", "write 'lower'" },
+  { "uppercase", "write 'upper'" },
+  { "lcase", "write 'lower'" },
+  { "ucase", "write 'upper'" },
+  { "strip", "write 'trim'" },
+  { "substr", "write 'slice'" },
+  { "substring", "write 'slice'" },
   { "left", "write slice(x, 0, n)" },
   { "right", "write slice(x, -n)" },
-  { "startswith", "it is 'starts_with' here" },
-  { "endswith", "it is 'ends_with' here" },
-  { "like", "it is 'contains' here" },
-  { "strpos", "it is 'contains' here" },
-  { "instr", "it is 'contains' here" },
-  { "position", "it is 'contains' here" },
+  { "startswith", "write 'starts_with'" },
+  { "endswith", "write 'ends_with'" },
+  { "like", "write 'contains'" },
+  { "strpos", "write 'contains'" },
+  { "instr", "write 'contains'" },
+  { "position", "write 'contains'" },
   { "concat_ws", "write concat(x, ', ', y)" },
   { "split", PATTERNS },
   { "split_part", PATTERNS },
@@ -125,10 +126,10 @@ static const hint elsewhere[] = {
   { "regexp_matches", PATTERNS },
   { "regexp_extract", PATTERNS },
   { "regexp_replace", PATTERNS },
-  { "ifnull", "it is 'coalesce' here" },
-  { "nvl", "it is 'coalesce' here" },
-  { "fillna", "it is 'coalesce' here" },
-  { "fill_null", "it is 'coalesce' here" },
+  { "ifnull", "write 'coalesce'" },
+  { "nvl", "write 'coalesce'" },
+  { "fillna", "write 'coalesce'" },
+  { "fill_null", "write 'coalesce'" },
   { "nullif", "write if(x == y, null, x)" },
   { "isnull", "write x is null" },
   { "isna", "write x is null" },
@@ -137,36 +138,36 @@ static const hint elsewhere[] = {
   { "notna", "write x is not null" },
   { "isin", "write x in (1, 2)" },
   { "is_in", "write x in (1, 2)" },
-  { "exists", "rows that have a match are those of a semi join" },
-  { "iif", "it is 'if' here" },
-  { "where", "it is 'if' here" },
-  { "when", "it is 'if' here" },
-  { "case", "it is 'if' here" },
-  { "isnan", "it is 'is_nan' here" },
-  { "ceiling", "it is 'ceil' here" },
+  { "exists", "use a semi join to keep the rows that have a match" },
+  { "iif", "write 'if'" },
+  { "where", "write 'if'" },
+  { "when", "write 'if'" },
+  { "case", "write 'if'" },
+  { "isnan", "write 'is_nan'" },
+  { "ceiling", "write 'ceil'" },
   { "trunc", "write if(x < 0, ceil(x), floor(x))" },
-  { "ln", "it is 'log' here" },
-  { "power", "it is '**' here" },
-  { "pow", "it is '**' here" },
+  { "ln", "write 'log'" },
+  { "power", "write '**'" },
+  { "pow", "write '**'" },
   { "mod", "write x % y" },
-  { "dayofweek", "it is 'weekday' here" },
-  { "dayofyear", "it is 'day_of_year' here" },
+  { "dayofweek", "write 'weekday'" },
+  { "dayofyear", "write 'day_of_year'" },
   { "extract", PARTS },
   { "date_part", PARTS },
   { "strftime", PARTS },
   { "to_char", PARTS },
   { "date_format", PARTS },
-  { "datediff", "write a - b, which is days, of times microseconds" },
-  { "date_diff", "write a - b, which is days, of times microseconds" },
-  { "date_add", "write x + 7, which adds days, to times microseconds" },
-  { "dateadd", "write x + 7, which adds days, to times microseconds" },
+  { "datediff", "write a - b: days for dates, microseconds for times" },
+  { "date_diff", "write a - b: days for dates, microseconds for times" },
+  { "date_add", "write x + 7: adds days to dates, microseconds to times" },
+  { "dateadd", "write x + 7: adds days to dates, microseconds to times" },
   { "now", "write the time: '2013-07-01T06:00:00Z'" },
   { "today", "write the date: '2013-07-01'" },
-  { "to_date", "it is 'date' here" },
+  { "to_date", "write 'date'" },
   { "strptime", "write cast(x, 'date') or cast(x, 'time')" },
   { "to_timestamp", "write cast(x, 'time')" },
-  { "datetrunc", "it is 'date_trunc' here" },
-  { "astype", "it is 'cast' here" },
+  { "datetrunc", "write 'date_trunc'" },
+  { "astype", "write 'cast'" },
   { "int", "write cast(x, 'i64')" },
   { "float", "write cast(x, 'f64')" },
   { "double", "write cast(x, 'f64')" },
@@ -216,7 +217,7 @@ static const char *in_its_place(const char *word, const char *expected)
   if (is_word(word, "as") && argument) return "write cast(x, 'i64')";
   if (is_word(word, "from") && argument) return PARTS;
   if (is_word(word, "distinct") && !strncmp(expected, "'null'", 6))
-    return "to compare write == or !=, 'is' asks for null alone";
+    return "to compare write == or !=, as 'is' only tests for null";
   return tsr__hint_of_word(word);
 }
 
@@ -240,7 +241,7 @@ const char *tsr__hint_of_token(const tsr__parser *p, const char *expected, char 
   if (word) snprintf(out, size, "; %s", word);
   /* A name directly behind a name is never right, so blanks inside a column's name are likely. */
   else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
-    snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
+    snprintf(out, size, "; write a column's name with blanks as \"%.*s\"", to - from,
              source + from);
   return out;
 }

@@ -210,8 +210,8 @@ static bool lex_number(tsr__lexer *lexer)
   /* Said at once: the parser would take it for 2013 - 6 - 1 and find nothing wrong (06 is a 6). */
   if (like_date(source + start))
     return refuse(lexer, start, 10,
-                  "this is a difference of numbers; for a date write it in single quotes, for the "
-                  "difference blanks around '-'");
+                  "this is a difference of numbers; write a date in single quotes, or a difference "
+                  "with blanks around '-'");
   if (source[at] == '.') {
     whole = false;
     at = skip_digits(source, at + 1);
@@ -228,7 +228,7 @@ static bool lex_number(tsr__lexer *lexer)
   /* 2x, 1.2.3 and 0x1f: to read them as two tokens would give errors about what was not meant. */
   if (name_part((unsigned char)source[at]) || source[at] == '.') {
     while (name_part((unsigned char)source[at]) || source[at] == '.') at++;
-    return refuse(lexer, start, at - start, "this is no number");
+    return refuse(lexer, start, at - start, "this is not a number");
   }
   token->span = at - start;
   lexer->at = at;
@@ -240,7 +240,7 @@ static bool lex_number(tsr__lexer *lexer)
      * (parse_unary). */
     if (token->i > ((UINT64_C(1) << 63) - d) / 10)
       return refuse(lexer, start, token->span,
-                    "the integer does not fit 64 bits; write it with a point for a float");
+                    "the integer does not fit 64 bits; write the number with a point for a float");
     token->i = token->i * 10 + d;
   }
   return true;
@@ -254,8 +254,8 @@ static bool lex_quoted(tsr__lexer *lexer, char quote)
   for (;; at++) {
     if (at >= lexer->formula->length)
       return refuse(lexer, start, at - start,
-                    quote == '"' ? "the name is not closed; it began with '\"' here"
-                                 : "the text is not closed; it began with ' here");
+                    quote == '"' ? "the name that begins here has no closing '\"'"
+                                 : "the text that begins here has no closing '");
     /* A NUL ends the source, so a look behind a quote that is its last byte is fine. */
     if (source[at] != quote) continue;
     if (source[at + 1] != quote) break;
@@ -298,7 +298,7 @@ static bool lex_name(tsr__lexer *lexer)
 /* Spellings of other languages, with ours. */
 static const char *const strangers[][2] = {
   { "&&", "write 'and'" },
-  { "||", "write 'or', of texts concat(a, b)" },
+  { "||", "write 'or', or concat(a, b) for texts" },
   { "<>", "write '!='" },
   { "===", "write '=='" },
   { "<=>", "compare with == != < <= > >=" },
@@ -309,9 +309,9 @@ static const char *const strangers[][2] = {
   { "~", "write 'not'" },
   { "::", "write cast(x, 'i64')" },
   { ":", "write if(condition, a, b)" },
-  { "[", "lists stand in parentheses: x in (1, 2)" },
+  { "[", "write lists in parentheses: x in (1, 2)" },
   { ".", "write sum(x) for x.sum(), and names with dots in double quotes" },
-  { ";", "an expression stands alone" },
+  { ";", "write a single expression here" },
 };
 
 static const char *const symbols[] = { "**", "//", "==", "!=", "<=", ">=", "<", ">", "+",
@@ -326,7 +326,7 @@ static bool lex_symbol(tsr__lexer *lexer)
     size_t length = strlen(strangers[i][0]);
     if (strncmp(at, strangers[i][0], length) || !strncmp(at, "!=", 2)) continue;
     char message[120];
-    snprintf(message, sizeof message, "'%s' is no operator here; %s", strangers[i][0],
+    snprintf(message, sizeof message, "'%s' is not an operator here; %s", strangers[i][0],
              strangers[i][1]);
     return refuse(lexer, lexer->at, (int)length, message);
   }

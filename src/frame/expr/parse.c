@@ -140,10 +140,9 @@ static bool adopt(tsr__parser *p, tsr__expr *expr, int index, tsr__expr *arg)
   expr->size += arg->size;
   if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
   else if (expr->size > TSR__PARSE_SIZE)
-    tsr__parse_refuse(
-        p, arg->at, arg->span,
-        "the expression is too large: chained comparisons and between have their operands twice; "
-        "name what they hold by an assign before");
+    tsr__parse_refuse(p, arg->at, arg->span,
+                      "the expression is too large: chained comparisons and between repeat their "
+                      "operands; name a large operand by an assign first");
   return expr->depth <= MAX_DEPTH && expr->size <= TSR__PARSE_SIZE;
 }
 
@@ -217,10 +216,13 @@ static tsr__expr *parameter(tsr__parser *p, tsr__expr *expr)
   case TSR_SCALAR_TEXT: break;
   case TSR_SCALAR_UINT:
     return tsr__parse_refuse(
-        p, expr->at, 1, "the integer %llu given for this '?' does not fit i64; give it as a double",
+        p, expr->at, 1,
+        "the integer %llu given for this '?' does not fit i64; give the number as a double",
         (unsigned long long)param.u);
   case TSR_SCALAR_NONE:
-  default: return tsr__parse_refuse(p, expr->at, 1, "the value of this '?' has no kind");
+  default:
+    return tsr__parse_refuse(p, expr->at, 1,
+                             "the value for this '?' has no kind; give a number, bool or text");
   }
   /* A text that is NULL is how a C program passes null. */
   expr->kind = param.text ? TSR__E_TEXT : TSR__E_NULL;
@@ -229,7 +231,8 @@ static tsr__expr *parameter(tsr__parser *p, tsr__expr *expr)
   /* From here on it is a literal of the program, and is printed in names and errors as one: the
    * same rules. */
   if (length > TSR__PARSE_LENGTH || !tsr__good_text(param.text, length))
-    return tsr__parse_refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
+    return tsr__parse_refuse(p, expr->at, 1,
+                             "the text given for this '?' is not UTF-8 or too long");
   expr->text = tsr__arena_text(p->lexer.arena, param.text, length);
   expr->length = (int)length;
   return expr->text ? expr : tsr__parse_no_memory(p);
@@ -249,9 +252,9 @@ static tsr__expr *literal(tsr__parser *p)
   if (t.kind == TSR__T_INT) {
     expr->kind = TSR__E_INT;
     if (t.i >> 63) /* 2^63 may only follow a minus: see parse_unary */
-      return tsr__parse_refuse(p, t.at, t.span,
-                               "the integer does not fit 64 bits; write it with a point "
-                               "for a float");
+      return tsr__parse_refuse(
+          p, t.at, t.span,
+          "the integer does not fit 64 bits; write the number with a point for a float");
     expr->i = (int64_t)t.i;
   } else if (t.kind == TSR__T_FLOAT) {
     expr->kind = TSR__E_FLOAT;
@@ -293,8 +296,8 @@ static tsr__expr *unknown_call(tsr__parser *p, const tsr__token *name)
   tsr__text list;
   tsr__text_init(&list, NULL);
   for (int i = 0; i < TSR__FNS + TSR__AGGS; i++)
-    tsr__text_add(&list, "%s%s", i == TSR__FNS ? "; of rows: " : i ? " " : "", all[i]);
-  tsr__parse_refuse(p, name->at, name->span, "there is no function '%.60s'; there are: %s",
+    tsr__text_add(&list, "%s%s", i == TSR__FNS ? "; aggregates: " : i ? " " : "", all[i]);
+  tsr__parse_refuse(p, name->at, name->span, "there is no function '%.60s'; the functions are: %s",
                     name->text, tsr__text_get(&list));
   tsr__text_free(&list);
   return NULL;
@@ -518,7 +521,9 @@ static tsr__expr *parse_in(tsr__parser *p, tsr__expr *left, bool negated)
   if (!expect(p, "(", "'(' and a list")) return NULL;
   int count = arguments(p, &list, MAX_LIST, &open);
   if (count < 0) return NULL;
-  if (!count) return tsr__parse_refuse(p, open.at, 1, "the list after 'in' is empty");
+  if (!count)
+    return tsr__parse_refuse(p, open.at, 1,
+                             "the list after 'in' is empty; write at least one value");
   /* Counted like any other argument, the value that is looked for is the first: one node, one
    * walk. */
   tsr__expr *expr = node(p, TSR__E_IN, left->at, count + 1);

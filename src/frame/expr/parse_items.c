@@ -55,8 +55,8 @@ static bool add_size(tsr__parser *p, const tsr__expr *expr)
   if (p->size <= TSR__PARSE_SIZE) return true;
   return tsr__parse_refuse(
              p, expr->at, expr->span,
-             "with this the list of expressions is too large: chained comparisons and between have "
-             "their operands twice; name what they hold by an assign before") != NULL;
+             "this expression makes the list too large: chained comparisons and between repeat "
+             "their operands; name a large operand by an assign first") != NULL;
 }
 
 /* "left = right", or an expression that is both: then it is read again, since each tree is checked
@@ -71,7 +71,7 @@ static bool parse_pair(tsr__parser *p, tsr__item *item)
   if (!tsr__parse_at(p, "=")) {
     if (item->left->kind == TSR__E_BINARY && item->left->op == TSR__B_EQ)
       return tsr__parse_refuse(p, item->at, item->left->span,
-                               "keys that meet are written with one '='");
+                               "write '=' between the left and the right key");
     /* Values of `?` would be taken twice by reading again; keys are given none. */
     p->lexer = before;
   } else if (!tsr__lex(&p->lexer)) {
@@ -104,10 +104,10 @@ static bool check_key(tsr__parser *p, const tsr__item *item)
   int kind = item->expr->kind;
   bool text = kind == TSR__E_TEXT;
   if (item->named || !(text || kind == TSR__E_INT || kind == TSR__E_FLOAT)) return true;
-  const char *way = text ? "a name is written without quotes, or in double ones"
-                         : "columns have names here, and no numbers";
+  const char *way = text ? "write a name without quotes, or in double quotes"
+                         : "write a column's name, not its number";
   return tsr__parse_refuse(p, item->at, item->span,
-                           "a key that is a value is the same in every row; %s", way) != NULL;
+                           "this key is a value, the same in every row; %s", way) != NULL;
 }
 
 /* Whether the token is a word that has a meaning only behind a key; then it is read. asc, desc,
@@ -181,7 +181,8 @@ static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__f
 {
   /* Checked before anything is read: hostile texts from files of queries meet this first. */
   const char *text = ask->formula ? ask->formula->text : NULL;
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL", ask->what);
+  if (!text)
+    return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL; give a text", ask->what);
   if (ask->formula->count < 0 || ask->formula->count > TSR_MAX_PARAMS)
     return tsr__error_set(error, TSR_EARG, "%s: an expression takes 0 to %d values, not %d",
                           ask->what, TSR_MAX_PARAMS, ask->formula->count);
@@ -195,8 +196,7 @@ static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__f
   /* The text is UTF-8 from here on; lexer and errors step by characters without looking again. */
   if (!tsr__good_text(text, length))
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: the expression is no UTF-8 text or holds control "
-                          "characters",
+                          "%s: the expression is not UTF-8 text or holds control characters",
                           ask->what);
   /* Copied: errors and the names of columns point into it as long as the arena lives, callers'
    * texts may be gone. */
@@ -215,7 +215,7 @@ static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keyli
   tsr__parser p = { .lexer = { &formula, arena, error, 0, { 0 } }, .given = ask->formula };
   bool fine = tsr__lex(&p.lexer);
   if (fine && p.lexer.token.kind == TSR__T_END)
-    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
+    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty; write one", ask->what);
   fine = fine && parse_items(&p, what, &formula, what == KEYS ? &out->order : NULL);
   /* Too many `?` are refused at the place of the first that finds no value; too few only here. */
   if (fine && p.params < ask->formula->count)
@@ -245,7 +245,8 @@ tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena
 {
   tsr_formula formula = { .text = text };
   tsr__parse_ask ask = { what, &formula, true };
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  if (!text)
+    return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL; name at least one", what);
   return parse(&ask, arena, out, KEYS, error);
 }
 
@@ -255,7 +256,8 @@ tsr_status tsr__parse_pairs(const char *what, const char *text, tsr__arena *aren
   tsr_formula formula = { .text = text };
   tsr__parse_ask ask = { what, &formula, true };
   tsr__keylist list;
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  if (!text)
+    return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL; name at least one", what);
   tsr_status status = parse(&ask, arena, &list, PAIRS, error);
   if (!status) *out = list.formula;
   return status;

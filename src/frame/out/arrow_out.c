@@ -287,11 +287,10 @@ static bool make_text_views(const out_column *column, const tsr__col *col, out_p
   tsr__devices_of(values->rt)->ops->unmap(values->parts[piece->position]);
   if (!done) return !tsr__cancelled(piece->error, what);
   if (seen.too_long)
-    tsr__error_set(
-        piece->error, TSR_EUNSUPPORTED,
-        "%s: column '%.60s' holds a text of %lld bytes, and a view has 2147483647 at most; "
-        "ask for .texts = TSR_ARROW_DICTIONARY",
-        what, column->name, (long long)seen.too_long);
+    tsr__error_set(piece->error, TSR_EUNSUPPORTED,
+                   "%s: column '%.60s' holds a text of %lld bytes, expected 2147483647 at most for "
+                   "a view; ask for .texts = TSR_ARROW_DICTIONARY",
+                   what, column->name, (long long)seen.too_long);
   show_texts(column, buffers, seen.outside, out);
   return !seen.too_long;
 }
@@ -447,7 +446,9 @@ static tsr_status take_options(tsr__bind *bind, const struct ArrowArrayStream *o
                                const tsr_arrow_out_opts *opts, tsr_arrow_texts *texts)
 {
   tsr_arrow_out_opts all = { 0 };
-  if (!out) return tsr__error_set(&bind->error, TSR_EARG, "%s: `out` is NULL", what);
+  if (!out)
+    return tsr__error_set(&bind->error, TSR_EARG, "%s: `out` is NULL; give the address of a stream",
+                          what);
   if (tsr__take_opts(what, opts, &all, sizeof all, &bind->error)) return bind->error.status;
   if ((unsigned)all.texts > TSR_ARROW_VIEWS)
     return tsr__error_set(&bind->error, TSR_EARG,

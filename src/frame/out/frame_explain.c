@@ -252,12 +252,12 @@ static void add_texts(const tsr__visit *v, tsr__text *out)
   static const struct {
     lying how;
     const char *what, *why;
-  } lines[] = { { CODES_KNOWN, "as codes", "most that came were known" },
-                { CODES_FEW, "as codes", "too few came to choose" },
-                { CODES_MADE, "as codes", "they were made so" },
-                { CODES_TOLD, "as codes", "processes tell each other each once" },
-                { VIEWS, "as views", "most that came were new" },
-                { NOT_KEPT, "not kept", "filters alone ask for them" } };
+  } lines[] = { { CODES_KNOWN, "as codes", "most texts repeat" },
+                { CODES_FEW, "as codes", "too few texts were read to choose" },
+                { CODES_MADE, "as codes", "a verb made the codes" },
+                { CODES_TOLD, "as codes", "processes exchange each text once" },
+                { VIEWS, "as views", "most texts are distinct" },
+                { NOT_KEPT, "not kept", "only filters read them" } };
   bool asked = tsr__text_layout_asked() != TSR__TEXTS_CHOSEN;
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     add_lying(v, lines[i].how, lines[i].what,
@@ -351,7 +351,8 @@ static void add_making(explainer *e, const tsr_frame *df)
   if (how) {
     tsr__text_add(e->out, "    by %s", how);
     if (m->stats.need > 0)
-      tsr__text_add(e->out, ", with at most %lld bytes more on a device", (long long)m->stats.need);
+      tsr__text_add(e->out, ", with at most %lld additional bytes on a device",
+                    (long long)m->stats.need);
     tsr__text_add(e->out, "\n");
   }
   for (int i = 0; i < m->stats.move_count; i++)
@@ -706,7 +707,8 @@ static tsr_status explain(explainer *e)
     if (v->live && (v->made || v == top)) status = explain_stretch(e, v);
   if (e->out->length == before && only_sources(e))
     tsr__text_add(e->out, "\nnothing to run: the columns lie there already\n");
-  if (e->guessed) tsr__text_add(e->out, "\n~ estimated; what a terminal has run is counted\n");
+  if (e->guessed)
+    tsr__text_add(e->out, "\n~ estimated; steps that a terminal has run are counted\n");
   return status;
 }
 

@@ -41,8 +41,8 @@ static bool all_arrays(const tsr_frame *df, tsr__error *error)
     int type = df->schema.field[i].type;
     if (type < TSR_COL_DATE) continue;
     tsr__error_set(error, TSR_EDTYPE,
-                   "tsr_frame_to_tree: column '%.60s' is %s, expected numbers or bools; leave it "
-                   "out with tsr_frame_drop",
+                   "tsr_frame_to_tree: column '%.60s' is %s, expected numbers or bools; leave the "
+                   "column out with tsr_frame_drop",
                    df->schema.field[i].name, tsr_coltype_name((tsr_coltype)type));
     return false;
   }
@@ -81,8 +81,8 @@ static bool take_nodes(columns *c, tsr__error *error)
     c->field[i].array = col.values;
     if (!col.valid) continue;
     tsr__error_set(error, TSR_EVALUE,
-                   "tsr_frame_to_tree: column '%.60s' may have nulls, which an array cannot hold; "
-                   "give them a value with tsr_frame_fill_null",
+                   "tsr_frame_to_tree: column '%.60s' may have nulls, but an array holds none; "
+                   "give nulls a value with tsr_frame_fill_null",
                    c->field[i].name);
     return false;
   }

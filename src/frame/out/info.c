@@ -32,7 +32,7 @@ tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column)
 
 const char *tsr__frame_why(const tsr_frame *df)
 {
-  if (!df || !df->node.scope) return "the frame could not be made";
+  if (!df || !df->node.scope) return "the frame is inert: its own call failed";
   return tsr_message(df->inert ? df->node.scope : tsr__frame_home(df));
 }
 

@@ -110,7 +110,8 @@ tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
     return out;
   }
   if (df->node.scope->rt != scope->rt) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_frame_keep: the frame belongs to another runtime");
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_frame_keep: the frame belongs to another runtime than the scope");
     return fail_as(out, out);
   }
   /* The work is done where the chain is seen, in a scope that ends with it. The chain may live in

@@ -357,7 +357,7 @@ tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site)
     status = tsr__fail(tsr__frame_home(df), site, TSR_ENOMEM, "tsr_frame_print: out of memory");
   else if (!out || fputs(tsr__text_get(&text), out) < 0)
     status = tsr__fail(tsr__frame_home(df), site, TSR_EIO,
-                       "tsr_frame_print: the text could not be written");
+                       "tsr_frame_print: the table could not be written");
   tsr__text_free(&text);
   return status;
 }

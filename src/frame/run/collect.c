@@ -202,9 +202,10 @@ tsr_status tsr_frame_collect_at(tsr_frame *df, tsr_table **out, const char *site
 {
   tsr__window window = { -1, -1, 0 };
   if (df && !df->inert && !out)
-    return tsr__frame_refuse(df, "tsr_frame_collect", site,
-                             tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
-                                       "tsr_frame_collect: `out` is NULL"));
+    return tsr__frame_refuse(
+        df, "tsr_frame_collect", site,
+        tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
+                  "tsr_frame_collect: `out` is NULL; give the address of a pointer"));
   return tsr__collect(df, &window, out, site);
 }
 
@@ -330,7 +331,9 @@ tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out, const char *site)
   int64_t rows = 0;
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_row_count", site);
   if (status) return status;
-  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_row_count: `out` is NULL");
+  if (!out)
+    tsr__error_set(&bind.error, TSR_EARG,
+                   "tsr_frame_row_count: `out` is NULL; give the address of an int64_t");
   status = tsr__bind_meet(&bind);
   if (!status) status = count(&bind, &rows);
   tsr_status closed = tsr__bind_close(&bind);
@@ -357,11 +360,10 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     if (!status) status = tsr__value_fetch(total->value, &found, bind->what, &bind->error);
     if (status) return status;
     if (found)
-      return tsr__error_set(
-          &bind->error, TSR_EVALUE,
-          "tsr_frame_column: column '%.60s' has %lld "
-          "null%s, which an array cannot hold; give .null_value or filter them out",
-          name, (long long)found, found == 1 ? "" : "s");
+      return tsr__error_set(&bind->error, TSR_EVALUE,
+                            "tsr_frame_column: column '%.60s' has %lld null%s, but an array holds "
+                            "no nulls; give .null_value or filter them out",
+                            name, (long long)found, found == 1 ? "" : "s");
     col->valid = NULL;
     return TSR_OK;
   }
@@ -408,8 +410,8 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_scalar *null_value, 
   tsr__col col = tsr__settle(&low, bound.col[at]);
   if (col.type == TSR_COL_TEXT)
     return tsr__error_set(&bind->error, TSR_EDTYPE,
-                          "tsr_frame_column: column '%.60s' is text, which "
-                          "has no array",
+                          "tsr_frame_column: column '%.60s' is text, and arrays hold only numbers "
+                          "and bools; collect the frame and read the texts of the table",
                           name);
   status = fill_nulls(&low, &col, name, null_value);
   if (status) return status;

@@ -71,10 +71,10 @@ static tsr_status take_list(tsr__bind *bind, const tsr__rel_column *from, bool s
   bool real = from->values->dtype == TSR_F64;
   int64_t count = from->values->shape.rank ? from->values->shape.dims[0] : 1, used = 0;
   if (count > MOST)
-    return tsr__error_set(
-        &bind->error, TSR_EUNSUPPORTED,
-        "%s: more than %d different values or pairs of texts; make fewer before, or filter",
-        bind->what, MOST);
+    return tsr__error_set(&bind->error, TSR_EUNSUPPORTED,
+                          "%s: more than %d different values or pairs of texts; filter rows first, "
+                          "or group the values into fewer",
+                          bind->what, MOST);
   uint64_t *list = tsr__bind_room(bind, count, sizeof *list);
   uint8_t *valid = from->valid ? tsr__bind_room(bind, count, 1) : NULL;
   if (!list || (from->valid && !valid)) return bind->error.status;

@@ -206,8 +206,8 @@ static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *righ
    * before. */
   tsr__error_set(
       &bind->error, TSR_EVALUE,
-      "tsr_frame_join: a left row has two matches, and `unique` was asked: the right frame "
-      "has the key %.600s more than once; make it distinct before",
+      "tsr_frame_join: a left row has two matches, but `unique` is set: the right frame has the "
+      "key %.600s more than once; use tsr_frame_distinct on the right frame first",
       tsr__text_get(&key));
   tsr__text_free(&key);
   return bind->error.status;

@@ -72,17 +72,17 @@ static tsr_status report(tsr__bind *bind, const tsr__run_check *watch, int64_t r
     snprintf(place, sizeof place, " in row %lld", (long long)row);
   if (watch->cast) {
     show_value(bind, watch, row, &value);
-    tsr__error_set(&bind->error, TSR_EVALUE,
-                   "%s: %.300s: %.200s%s%s%.200s is no %s; try_cast gives null there",
-                   watch->frame->what, tsr__text_get(&text), tsr__text_get(&value), place,
-                   file ? " of " : "", file ? source->source->path : "",
-                   tsr_coltype_name((tsr_coltype)watch->expr->type));
+    tsr__error_set(
+        &bind->error, TSR_EVALUE,
+        "%s: %.300s: %.200s%s%s%.200s is not a valid %s; use try_cast, which gives null there",
+        watch->frame->what, tsr__text_get(&text), tsr__text_get(&value), place, file ? " of " : "",
+        file ? source->source->path : "", tsr_coltype_name((tsr_coltype)watch->expr->type));
   } else {
-    tsr__error_set(&bind->error, TSR_EVALUE,
-                   "%s: %.300s%san integer leaves its range%s%s%.200s; "
-                   "convert to float, for instance by * 1.0",
-                   watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
-                   file ? " of " : "", file ? source->source->path : "");
+    tsr__error_set(
+        &bind->error, TSR_EVALUE,
+        "%s: %.300s%san integer overflows%s%s%.200s; convert to float, for instance by * 1.0",
+        watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
+        file ? " of " : "", file ? source->source->path : "");
   }
   tsr__text_free(&text);
   tsr__text_free(&value);

@@ -182,9 +182,8 @@ static tsr_status compare(const needs *n, tsr__error *error)
   if (n->most <= room) return TSR_OK;
   return tsr__error_set(
       error, TSR_ENOMEM,
-      "%s needs at least %lld more bytes by its %s, and the devices hold %lld of "
-      "the %lld that .memory_limit allows them; use more devices, fewer columns, or "
-      "raise the limit",
+      "%s needs at least %lld more bytes for its %s, but the devices hold %lld of the %lld bytes "
+      "that .memory_limit allows; use more devices, fewer columns, or raise the limit",
       n->bind->what, (long long)n->most, n->step, (long long)held, (long long)limit);
 }
 

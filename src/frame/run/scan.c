@@ -645,7 +645,7 @@ void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)
       int64_t row = may ? reader->ops->widened(reader->file, i, &text) : -1;
       if (row < 0) continue;
       snprintf(error->text + used, sizeof error->text - used,
-               "\n    column '%.60s' is %s since row %lld of %.200s, which holds '%.79s'",
+               "\n    column '%.60s' is %s from row %lld of %.200s on, where the value is '%.79s'",
                v->df->schema.field[i].name,
                tsr_coltype_name((tsr_coltype)v->df->schema.field[i].type), (long long)row,
                v->df->source->path, text);

@@ -230,11 +230,10 @@ static void bind_deleted(tsr__bind *bind, tsr__visit *v)
     const tsr_array *a = v->bound.col[i].values;
     if (!v->need[i] || !a || !a->deleted) continue;
     if (!a->value) {
-      tsr__error_set(
-          &bind->error, TSR_ESTATE,
-          "%s: the array of column '%.60s' was deleted before it was evaluated; tsr_eval "
-          "it first, or delete it after the frame's last use",
-          bind->what, v->df->schema.field[i].name);
+      tsr__error_set(&bind->error, TSR_ESTATE,
+                     "%s: the array of column '%.60s' was deleted before it was evaluated; call "
+                     "tsr_eval on the array first, or delete it after the frame's last use",
+                     bind->what, v->df->schema.field[i].name);
       return;
     }
     tsr__value_hold(a->value);

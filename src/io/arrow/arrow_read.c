@@ -46,7 +46,7 @@ static tsr_status take_schema(tsr__arrow *arrow, struct ArrowArrayStream *stream
   int code = stream->get_schema(stream, &schema);
   if (code) return producer_failed(stream, code, error);
   if (!schema.release)
-    return tsr__error_set(error, TSR_EARG, "%s: the stream gave a schema that was released", what);
+    return tsr__error_set(error, TSR_EARG, "%s: the stream gave a released schema", what);
   tsr_status status = tsr__arrow_schema(arrow, &schema, error);
   /* What was needed of it was copied: names and types outlive the producer's schema. */
   schema.release(&schema);
@@ -150,7 +150,8 @@ tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, ts
   }
   if (!own.release || !own.get_schema || !own.get_next) {
     tsr__error_set(error, TSR_EARG,
-                   "%s: the stream is NULL, was released or lacks its calls; make a new one", what);
+                   "%s: the stream is NULL, was released or lacks its callbacks; make a new stream",
+                   what);
     if (own.release) own.release(&own);
     return NULL;
   }

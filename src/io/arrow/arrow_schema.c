@@ -76,24 +76,23 @@ typedef struct stranger {
 static const stranger *stranger_of(const char *text)
 {
   static const stranger strangers[] = {
-    { "tt", "time of day",
-      "cast it to text, or to the integer that it counts since midnight, first" },
-    { "tD", "duration", "cast it to the integer that it counts first" },
-    { "ti", "interval", "cast it to numbers first" },
-    { "z", "binary", "cast it to text first" },
-    { "Z", "large binary", "cast it to text first" },
-    { "vz", "binary view", "cast it to text first" },
-    { "w:", "fixed binary", "cast it to text first" },
-    { "d:", "decimal", "cast it to f64 first" },
-    { "+s", "struct", "take its fields as columns first" },
-    { "+l", "list", "explode or join it first" },
-    { "+L", "large list", "explode or join it first" },
-    { "+w", "fixed list", "explode or join it first" },
-    { "+v", "list view", "explode or join it first" },
-    { "+m", "map", "take its values as columns first" },
-    { "+r", "run-end encoded", "decode it first" },
-    { "+u", "union", "cast it first" },
-    { "", "unknown", "cast it first" },
+    { "tt", "time of day", "cast the column to text, or to its integer since midnight, first" },
+    { "tD", "duration", "cast the column to its integer first" },
+    { "ti", "interval", "cast the column to numbers first" },
+    { "z", "binary", "cast the column to text first" },
+    { "Z", "large binary", "cast the column to text first" },
+    { "vz", "binary view", "cast the column to text first" },
+    { "w:", "fixed binary", "cast the column to text first" },
+    { "d:", "decimal", "cast the column to f64 first" },
+    { "+s", "struct", "make its fields columns first" },
+    { "+l", "list", "explode or join the lists first" },
+    { "+L", "large list", "explode or join the lists first" },
+    { "+w", "fixed list", "explode or join the lists first" },
+    { "+v", "list view", "explode or join the lists first" },
+    { "+m", "map", "make its values columns first" },
+    { "+r", "run-end encoded", "decode the column first" },
+    { "+u", "union", "cast the column first" },
+    { "", "unknown", "cast the column first" },
   };
   const stranger *s = strangers;
   /* The last entry, "", begins every text: the loop ends. */
@@ -105,10 +104,11 @@ static tsr_status unsupported(const struct ArrowSchema *column, const char *text
                               tsr__error *error)
 {
   const stranger *s = stranger_of(text);
-  return tsr__error_set(
-      error, TSR_EUNSUPPORTED,
-      "%s: column '%.60s' is of Arrow type %s%s (format '%.20s'), which frames do not have; %s",
-      what, column->name, entries ? "dictionary of " : "", s->name, text, s->way_out);
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "%s: column '%.60s' has the Arrow type %s%s (format '%.20s'), but frames "
+                        "have no such type; %s",
+                        what, column->name, entries ? "dictionary of " : "", s->name, text,
+                        s->way_out);
 }
 
 /* "d:PRECISION,SCALE" and perhaps ",BITS". */
@@ -184,8 +184,8 @@ static tsr_status check_name(const struct ArrowSchema *column, int64_t index, ts
   /* 1,000 bytes bound what a hostile stream can make of a name. */
   if (!length || length > 1000 || !tsr__utf8_valid(name, length))
     return tsr__error_set(error, TSR_ECOLUMN,
-                          "%s: the name of column %" PRId64 " is empty, too long or no UTF-8", what,
-                          index);
+                          "%s: the name of column %" PRId64 " is empty, too long or not UTF-8",
+                          what, index);
   return TSR_OK;
 }
 
@@ -262,7 +262,7 @@ static const char *check_array(const struct ArrowArray *array)
     return "is longer than memory";
   /* -1: not counted. */
   if (array->null_count < -1 || array->null_count > array->length)
-    return "has a number of nulls that cannot be";
+    return "has an impossible number of nulls";
   if (array->n_buffers < 0 || (array->n_buffers && !array->buffers)) return "has no buffers";
   return NULL;
 }
@@ -278,8 +278,8 @@ static const char *check_buffers(const struct ArrowArray *array, int layout)
   if (layout == TSR__ARROW_NULL) expected = array->n_buffers == 1;
   /* Views: validity, views, any number of buffers of texts, and their lengths. */
   if (views ? array->n_buffers < 3 : array->n_buffers != expected)
-    return "has another number of buffers than its type";
-  if (array->n_children) return "has children, which its type has not";
+    return "does not have the number of buffers of its type";
+  if (array->n_children) return "has children, but its type has none";
   /* Empty arrays may leave all of their buffers out. */
   if (layout == TSR__ARROW_NULL || array->length == 0) return NULL;
   if (!array->buffers[1]) return "has no buffer of values";
@@ -299,12 +299,12 @@ static const char *check_column(const struct ArrowArray *array, const tsr__arrow
   if (!array || !array->release) return "is missing or was released";
   int layout = type->index ? type->index : type->layout;
   if ((why = check_array(array)) || (why = check_buffers(array, layout))) return why;
-  if (!type->index) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
+  if (!type->index) return array->dictionary ? "has a dictionary, but its type has none" : NULL;
   const struct ArrowArray *entries = array->dictionary;
   if (!entries || !entries->release) return "has no dictionary";
   /* The entries as carefully as an array: they come from the same stranger. */
   if (check_array(entries) || check_buffers(entries, type->layout) || entries->dictionary)
-    return "has a dictionary that is no array of its type";
+    return "has a dictionary that does not fit its type";
   return NULL;
 }
 
@@ -326,13 +326,13 @@ tsr_status tsr__arrow_check(const tsr__arrow *arrow, const struct ArrowArray *ba
   const char *why = check_array(batch);
   if (why) return wrong(arrow, -1, why, error);
   if (batch->n_children != arrow->column_count || !batch->children)
-    return wrong(arrow, -1, "has another number of columns than the schema", error);
+    return wrong(arrow, -1, "does not have the number of columns of the schema", error);
   if (batch->n_buffers != 1 || batch->dictionary)
-    return wrong(arrow, -1, "is no struct of columns", error);
+    return wrong(arrow, -1, "is not a struct of columns", error);
   if (any_null(batch))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: a batch has rows that are null as a whole; frames have nulls in "
-                          "columns",
+                          "%s: a batch has rows that are null as a whole, but frames have nulls "
+                          "only in columns; fill the columns instead",
                           what);
   for (int i = 0; i < arrow->column_count; i++) {
     const struct ArrowArray *column = batch->children[i];

@@ -79,8 +79,8 @@ static bool put_moments(run *r)
     if (__builtin_mul_overflow(value, r->type->factor, &value))
       return fail_at(r, i, "a time beyond what 64 bits of microseconds hold");
     if (value % r->type->divisor)
-      return fail_at(r, i,
-                     date ? "a date that is no whole day" : "a time that is no whole microsecond");
+      return fail_at(
+          r, i, date ? "a date that is not a whole day" : "a time that is not a whole microsecond");
     value /= r->type->divisor;
     if (date && (value < INT32_MIN || value > INT32_MAX))
       return fail_at(r, i, "a date beyond what 32 bits of days hold");
@@ -202,7 +202,8 @@ static bool put_decimals(run *r)
     if (!is_valid(r, i)) continue;
     big value = big_at(r->array, r->type->bytes, r->from + i);
     if (r->column_type == TSR_COL_I64) {
-      if (!is_i64(&value)) return fail_at(r, i, "an integer that was none when it was opened");
+      if (!is_i64(&value))
+        return fail_at(r, i, "an integer that was null when the stream was opened");
       ((int64_t *)r->out)[r->at + i] = (int64_t)value.word[0];
     } else {
       int length = decimal_text(value, r->type->scale, text);
@@ -266,8 +267,8 @@ static bool look_at(run *r, int64_t i, const struct ArrowArray *array, int64_t a
   const char *text;
   size_t length;
   if (!text_at(array, r->type->layout, at, &text, &length))
-    return fail_at(r, i, "a text whose offsets cannot be");
-  return tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is no UTF-8");
+    return fail_at(r, i, "a text with impossible offsets");
+  return tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is not UTF-8");
 }
 
 /* The code of a text for row `i` of a run, whose bytes are looked at when it is new. `array` is the
@@ -280,13 +281,13 @@ static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t 
   bool added;
   int32_t *code = (int32_t *)r->out + r->at + i;
   if (!text_at(array, r->type->layout, at, &text, &length))
-    return fail_at(r, i, "a text whose offsets cannot be");
+    return fail_at(r, i, "a text with impossible offsets");
   *code = tsr__dict_code(r->dict, text, length, false, &added);
   if (r->dict->failed) {
     r->fault->no_memory = true;
     return false;
   }
-  return !added || tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is no UTF-8");
+  return !added || tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is not UTF-8");
 }
 
 /* Whether the text of a row goes anywhere. */

@@ -134,9 +134,10 @@ tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, ts
                     "UTF-8, as in Latin-1 or other old encodings; convert the file (iconv "
                     "-f LATIN1 -t UTF-8)",
                     row, name, (unsigned char)*bad, quote(field.at, field.length, text));
-  return error_at(file, field.at, error,
-                  "row %" PRId64 ", column \"%s\": \"%s\" is no %s, the type that was "
-                  "given for the column; give it the type text, or see the option bad_rows",
-                  row, name, quote(field.at, field.length, text),
-                  tsr_coltype_name(csv->columns[column].type));
+  return error_at(
+      file, field.at, error,
+      "row %" PRId64
+      ", column \"%s\": \"%s\" is not a valid %s, the type given for the column; give the "
+      "column the type text, or see the option bad_rows",
+      row, name, quote(field.at, field.length, text), tsr_coltype_name(csv->columns[column].type));
 }

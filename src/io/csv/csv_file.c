@@ -36,7 +36,7 @@ static tsr_status identify(tsr__csv_file *file, tsr__error *error)
   if (file->inode && (file->device != info.st_dev || file->inode != info.st_ino ||
                       file->stored != info.st_size || file->changed != changed))
     return tsr__error_set(error, TSR_EIO,
-                          "%s: changed since it was opened; is it still being written?",
+                          "%s: changed since it was opened; is the file still being written?",
                           file->path);
   file->device = info.st_dev;
   file->inode = info.st_ino;

@@ -29,11 +29,12 @@ static tsr_status check_bytes(const tsr__csv *csv, tsr__error *error)
                  "the comment byte cannot be a quote, a line end, beyond ASCII or the separator; "
                  "use '#'");
   if (o->decimal_comma && o->separator == ',') /* not given: csv_head.c */
-    return wrong(csv, error,
-                 "with a decimal comma the separator cannot be ',' too; give another, mostly ';'");
+    return wrong(
+        csv, error,
+        "with a decimal comma the separator cannot be ',' too; give another separator, mostly ';'");
   if (o->skip_rows < 0) return wrong(csv, error, "skip_rows is negative; 0 skips nothing");
   if ((int)o->bad_rows < 0 || o->bad_rows > TSR__CSV_BAD_NULL)
-    return wrong(csv, error, "bad_rows is none of TSR_BAD_ROWS_ERROR, _SKIP and _NULL");
+    return wrong(csv, error, "bad_rows is not one of TSR_BAD_ROWS_ERROR, _SKIP and _NULL");
   return TSR_OK;
 }
 
@@ -77,8 +78,8 @@ static tsr_status check_names(const tsr__csv *csv, tsr__error *error)
 {
   for (int i = 0; i < csv->names.count; i++)
     if (!tsr__utf8_valid(csv->names.item[i].text, csv->names.item[i].length))
-      return tsr__error_set(error, TSR_EARG, "%s: name %d of those given is no UTF-8", csv->path,
-                            i + 1);
+      return tsr__error_set(error, TSR_EARG, "%s: name %d of the given names is not UTF-8",
+                            csv->path, i + 1);
   return TSR_OK;
 }
 

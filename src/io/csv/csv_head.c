@@ -154,10 +154,11 @@ static tsr_status unknown(const tsr__csv *csv, const char *list, const char *nam
 {
   int count = csv->files[0].fields;
   int near = tsr__text_nearest(name, names, count < 1000 ? count : 1000);
-  return tsr__error_set(error, TSR_ECOLUMN,
-                        "%s: the list of %s names \"%.100s\", which is no column%s%.100s%s",
-                        csv->path, list, name, near < 0 ? "" : "; did you mean \"",
-                        near < 0 ? "" : names[near], near < 0 ? "" : "\"?");
+  return tsr__error_set(
+      error, TSR_ECOLUMN,
+      "%s: the list of %s names \"%.100s\", but there is no such column%s%.100s%s", csv->path, list,
+      name, near < 0 ? "" : "; did you mean \"", near < 0 ? "" : names[near],
+      near < 0 ? "" : "\"?");
 }
 
 static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__dict_local *index,
@@ -171,7 +172,7 @@ static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__d
     if (place < 0) return unknown(csv, "columns", name, names, error);
     if (column_of[place] >= 0)
       return tsr__error_set(error, TSR_ECOLUMN,
-                            "%s: the list of columns names \"%.100s\" twice; once will do",
+                            "%s: the list of columns names \"%.100s\" twice; name each column once",
                             csv->path, name);
     column_of[place] = c;
     csv->columns[c].name = (char *)(uintptr_t)name;
@@ -214,8 +215,8 @@ static tsr_status other_columns(const tsr__csv_file *file, const char *name, boo
 {
   const char *first = file->csv->files[0].path;
   return tsr__error_set(error, TSR_ECOLUMN,
-                        "%s: %s column \"%.100s\", which %s %s; files that are read as one "
-                        "frame need the same columns, in any order (or see the option columns)",
+                        "%s: %s column \"%.100s\", but the column %s %s; files that are read as "
+                        "one frame need the same columns, in any order (or see the option columns)",
                         file->path, lacks ? "lacks" : "has a", name, lacks ? "is in" : "is not in",
                         first);
 }
@@ -276,8 +277,7 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
                           INT32_MAX / 1024);
   if (csv->names.count && csv->names.count != row->fields)
     return tsr__error_set(error, TSR_ECOLUMN,
-                          "%s: %d names are given, but the file has %lld columns; name each of "
-                          "them",
+                          "%s: %d names are given, but the file has %lld columns; name each column",
                           file->path, csv->names.count, (long long)row->fields);
   file->fields = (int)row->fields;
   /* An empty line in a file of one column is an empty field, in others it is nothing. */
@@ -365,8 +365,8 @@ static bool settle_separator(tsr__csv_file *file, tsr__csv_window text, bool who
   if (found) file->dialect.separator = found;
   if (csv->opts.decimal_comma && file->dialect.separator == ',')
     tsr__error_set(error, TSR_EARG,
-                   "%s: with a decimal comma the separator cannot be ',' too; give another, mostly "
-                   "';'",
+                   "%s: with a decimal comma the separator cannot be ',' too; give another "
+                   "separator, mostly ';'",
                    file->path);
   if (file->dialect.separator == ',') return true;
   bool tab = file->dialect.separator == '\t';
@@ -405,8 +405,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
   bool enough = skip_lines(file, text);
   if (!enough && !whole) return false;
   if (!enough) {
-    tsr__error_set(error, TSR_EPARSE, "%s: has fewer lines than the %d that skip_rows leaves out",
-                   file->path, file->csv->opts.skip_rows);
+    tsr__error_set(error, TSR_EPARSE, "%s: has fewer lines than skip_rows, %d", file->path,
+                   file->csv->opts.skip_rows);
     return true;
   }
   if (whole) {
@@ -425,7 +425,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
   else if (found == TSR__CSV_END && file->csv->file_count > 1) file->empty = true;
   else if (found == TSR__CSV_END)
     tsr__error_set(error, TSR_EPARSE,
-                   "%s: holds no header, only empty lines; a CSV file begins with one", file->path);
+                   "%s: holds no header, only empty lines; a CSV file begins with a header line",
+                   file->path);
   else tsr__csv_row_error(file, found, &row, error);
   return true;
 }

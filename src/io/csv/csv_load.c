@@ -361,7 +361,7 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, tsr__csv_window *head, tsr__e
     got = 0;
     status = unpack_head(file, &got, &whole, error);
     if (status) return status;
-    if (!got) return nothing(file, "holds nothing when unpacked", error);
+    if (!got) return nothing(file, "is empty when unpacked", error);
     *head = window_of(file, got);
     /* What it unpacks to is looked at once more: it may be packed twice, or a tar archive. */
     status = tsr__csv_magic(file, *head, NULL, error);

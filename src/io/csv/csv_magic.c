@@ -46,7 +46,7 @@ tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8
   if (packing && found) return TSR_OK;
   const char *format = packing ? "CSV" : "packed CSV";
   if (found)
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is packed twice; unpack it once",
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is packed twice; unpack the file once",
                           file->path);
   if (tsr__file_magic(file->path, format, head.at, (size_t)(head.end - head.at), error))
     return error->status;

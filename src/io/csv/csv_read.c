@@ -542,7 +542,8 @@ static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__e
   /* A fault that is not found again was not in the file: somebody writes to it. */
   if (found == TSR__CSV_END || (whole ? row.fields == file->fields : stripe->fault != FAULT_JUNK))
     return tsr__error_set(error, TSR_EIO,
-                          "%s: changed while it was read; is it still being written?", file->path);
+                          "%s: changed while it was read; is the file still being written?",
+                          file->path);
   if (!whole) return tsr__csv_row_error(file, found, &row, error);
   return tsr__csv_fields_error(file, &row, stripe->fault_row, error);
 }
@@ -832,7 +833,7 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int
   for (int p = 0; good && p < read->parts; p++) good = read->rows[p] <= read->rows[p + 1];
   if (!good)
     return tsr__error_set(error, TSR_EARG,
-                          "%s: the borders of the parts do not rise within its %lld rows",
+                          "%s: the borders of the devices' rows do not rise within its %lld rows",
                           csv->path, (long long)rows);
   for (int t = 0; t < read->target_count; t++)
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)

@@ -104,17 +104,16 @@ static tsr_status check(const style *s, tsr__error *error)
   /* Digits, letters, signs: a number or a date could not be told from two fields. */
   bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   if (word || c >= 0x80 || strchr("\"\n\r.+-:", c))
-    return tsr__error_set(
-        error, TSR_EARG,
-        "%s: the separator is byte %d, expected one that no number or date holds, "
-        "such as ',' ';' '|' or a tab",
-        what, c);
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the separator is byte %d, expected a byte that no number or date "
+                          "holds, such as ',' ';' '|' or a tab",
+                          what, c);
   /* The text for null is never quoted, or it would be a text. */
   for (size_t i = 0; i < s->null_length; i++)
     if (s->special[(unsigned char)s->null[i]])
       return tsr__error_set(error, TSR_EARG,
                             "%s: the text for null, '%.40s', holds a separator, a quote or a line "
-                            "end; choose another, such as NA",
+                            "end; choose another text, such as NA",
                             what, s->null);
   return TSR_OK;
 }

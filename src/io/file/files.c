@@ -37,8 +37,8 @@ tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__er
 tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EIO,
-                        "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
-                        " bytes when it was opened; is it still being written?",
+                        "%s: ended at byte %" PRId64 " while it was read, but had %" PRId64
+                        " bytes when it was opened; is the file still being written?",
                         path, found, stored);
 }
 
@@ -346,7 +346,7 @@ static tsr_status load_file(source *s)
   if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
   if ((int64_t)info.st_size != s->size || changed_at(&info) != s->changed)
     return tsr__error_set(s->error, TSR_EIO,
-                          "%s: changed while it was read; is it still being written?", path);
+                          "%s: changed while it was read; is the file still being written?", path);
   s->out->size = s->size;
   return TSR_OK;
 }

@@ -191,7 +191,9 @@ int tsr__kept_look(tsr_runtime *rt, tsr__kept_file *file, tsr__error *error)
   if (fd < 0 || fstat(fd, &info)) tsr__file_error(file->path, "open", errno, error);
   /* A pipe or a device has no places to go back to. */
   else if (!S_ISREG(info.st_mode))
-    tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", file->path);
+    tsr__error_set(error, TSR_EIO,
+                   "%s: is not a plain file, and records are read from plain files only",
+                   file->path);
   if (error->status) {
     if (fd >= 0) tsr__kept_give(rt, file, fd);
     return -1;

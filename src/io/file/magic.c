@@ -15,8 +15,8 @@ struct magic {
   const char *name, *advice;
 };
 
-#define NOT_YET "which comes in a later version; convert it first"
-#define AS_UTF8 "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
+#define NOT_YET "this format is not supported yet; convert the file first"
+#define AS_UTF8 "convert the file to UTF-8 (iconv -f UTF-16 -t UTF-8)"
 
 static const struct magic magics[] = {
   { "PAR1", 4, true, "Parquet", NOT_YET },
@@ -26,16 +26,17 @@ static const struct magic magics[] = {
   { "ORC", 3, true, "ORC", NOT_YET },
   { "Obj\x01", 4, false, "Avro", NOT_YET },
   { "\x89HDF\r\n\x1a\n", 8, false, "HDF5", NOT_YET },
-  { "\x93NUMPY", 6, false, "NumPy .npy", "read it with tsr_load_npy" },
+  { "\x93NUMPY", 6, false, "NumPy .npy", "read the file with tsr_load_npy" },
   { "SQLite format 3", 15, true, "SQLite", "export a table first" },
   { "\xd0\xcf\x11\xe0", 4, false, "an Excel workbook (.xls)", "export a sheet first" },
   { "PK\x03\x04", 4, false, "an Excel workbook or another zip archive",
-    "unpack it, or export a sheet first" },
-  { "\x04\x22\x4d\x18", 4, false, "lz4", "decompress it first (unlz4)" },
-  { "\xfd\x37zXZ", 5, false, "xz", "decompress it first (unxz)" },
-  { "BZh", 3, true, "bzip2", "decompress it first (bunzip2)" },
-  { "7z\xbc\xaf", 4, false, "a 7z archive", "unpack it first" },
-  { "\xff\xfe\0\0", 4, false, "UTF-32 text", "convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)" },
+    "unpack the file, or export a sheet first" },
+  { "\x04\x22\x4d\x18", 4, false, "lz4", "decompress the file first (unlz4)" },
+  { "\xfd\x37zXZ", 5, false, "xz", "decompress the file first (unxz)" },
+  { "BZh", 3, true, "bzip2", "decompress the file first (bunzip2)" },
+  { "7z\xbc\xaf", 4, false, "a 7z archive", "unpack the file first" },
+  { "\xff\xfe\0\0", 4, false, "UTF-32 text",
+    "convert the file to UTF-8 (iconv -f UTF-32 -t UTF-8)" },
   { "\xff\xfe", 2, false, "UTF-16 text", AS_UTF8 },
   { "\xfe\xff", 2, false, "UTF-16 text", AS_UTF8 },
 };
@@ -79,7 +80,7 @@ tsr_status tsr__file_magic(const char *path, const char *format, const char *byt
       name = magics[m].name, advice = magics[m].advice;
   /* tar has no mark at its beginning; the name of its format stands at byte 257. */
   if (!name && length > 262 && memcmp(bytes + 257, "ustar", 5) == 0)
-    name = "a tar archive", advice = "unpack it first";
+    name = "a tar archive", advice = "unpack the file first";
   if (!name && looks_like_utf16(head)) name = "UTF-16 text", advice = AS_UTF8;
   if (!name) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is %s, not %s; %s", path, name, format,

@@ -121,18 +121,19 @@ static bool fill(tsr__unpack *u, int *code)
 
 static tsr_status damaged(const tsr__unpack *u, const char *why, tsr__error *error)
 {
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s: the %s data is damaged near byte %lld: %.80s; was it copied whole?",
-                        u->from.path, u->zstd ? "zstd" : "gzip",
-                        (long long)(u->offset - (int64_t)(u->have - u->at)), why);
+  return tsr__error_set(
+      error, TSR_EPARSE,
+      "%s: the %s data is damaged near byte %lld: %.80s; was the file copied whole?", u->from.path,
+      u->zstd ? "zstd" : "gzip", (long long)(u->offset - (int64_t)(u->have - u->at)), why);
 }
 
 static tsr_status beyond(const tsr__unpack *u, tsr__error *error)
 {
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "%s: its %lld bytes unpack to more than %lld; if they are what they should "
-                        "be, raise the option unpack_limit, and .memory_limit if there is one",
-                        u->from.path, (long long)u->from.stored, (long long)u->from.limit);
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "%s: its %lld bytes unpack to more than %lld; if the file is meant to be that large, raise "
+      "the option unpack_limit, and .memory_limit if there is one",
+      u->from.path, (long long)u->from.stored, (long long)u->from.limit);
 }
 
 static const char no_memory[] = "no memory";
@@ -194,14 +195,14 @@ tsr_status tsr__unpack_some(tsr__unpack *u, char *to, int64_t most, int64_t *got
     const char *wrong =
         u->zstd ? zstd_step(u, to + *got, room, &made) : gzip_step(u, to + *got, room, &made);
     if (wrong == no_memory)
-      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to unpack it", u->from.path);
+      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to unpack the file", u->from.path);
     if (wrong) return damaged(u, wrong, error);
     *got += (int64_t)made;
     u->made += (int64_t)made;
     /* Asked after each step: what went too far is at most one step's room. */
     if (u->made > u->from.limit) return beyond(u, error);
     /* The input is used up inside a member. */
-    if (!more && made == 0) return damaged(u, "it is cut off", error);
+    if (!more && made == 0) return damaged(u, "the data is cut off", error);
   }
   return TSR_OK;
 }

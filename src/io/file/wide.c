@@ -76,8 +76,8 @@ tsr_status tsr__wide_to_utf8(const char *path, tsr__wide wide, tsr__loaded *byte
   int64_t at, size = convert(bytes, wide, NULL, &at);
   if (size < 0)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: byte %lld is no UTF-%d text, which the file begins as", path,
-                          (long long)at, 8 * wide.width);
+                          "%s: byte %lld is not UTF-%d text, but the file begins as such text",
+                          path, (long long)at, 8 * wide.width);
   tsr__loaded made = { .heap = bytes->heap,
                        .size = size,
                        .room = tsr__whole_pages((size_t)size + 1) };

@@ -128,7 +128,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
                                   .end = line->end,
                                   .unwrapped = json->arrays[l->block->file] };
   if (!l->ascii && !tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
-    return wrong(l, line->at, "the line is no UTF-8");
+    return wrong(l, line->at, "the line is not UTF-8");
   while ((found = tsr__json_next_of(&l->cursor, &l->keys, l->pending, &key, &value)) > 0) {
     /* Codes of one block only: blocks are looked at side by side, and their names are put together
      * afterwards, in the order of the blocks. */
@@ -146,7 +146,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
      * and with .bad_rows null its other values count. */
     if (forced && good && !tsr__json_fits((tsr_coltype)forced, class, &parsed))
       good = wrong(l, value.at - (value.kind == TSR__JSON_IS_TEXT),
-                   "the value is not of the type that was asked for");
+                   "the value does not have the type given for the column");
     l->classes[l->pending++] = (uint8_t) class;
     tsr__json_keep(json->heap, l->block, code, number - 1,
                    &(tsr__json_found){ class, &parsed, &value });

@@ -30,7 +30,7 @@ static void outside(walk *w, char c)
     w->gap = true;
     *w->at = '\n';
   } else if (c == ']') {
-    if (w->gap) w->why = "a value is missing behind the last ','";
+    if (w->gap) w->why = "a value is missing after the last ','";
     w->closed = true;
     *w->at = '\n';
   } else {
@@ -88,7 +88,7 @@ static tsr_status unwrap(tsr__json *json, int file, char *open, tsr__error *erro
   while (w.at < w.end && !w.why)
     if (!tsr__parallel_long(json->rt, "tsr_frame_read_json", 1, walk_step, &w))
       return tsr__cancelled(error, "tsr_frame_read_json");
-  if (!w.why && !w.closed) w.why = "the array does not end, a ']' is missing";
+  if (!w.why && !w.closed) w.why = "the array does not end: a ']' is missing";
   if (w.why && !json->broken.why) json->broken = (tsr__json_broken){ file, w.at, w.why };
   return TSR_OK;
 }

@@ -76,7 +76,8 @@ static bool skip_escape(tsr__json_cursor *c)
   if (c->at == c->end) return fault(c, begin, "the text does not end in its line");
   char kind = *c->at++;
   if (kind != 'u')
-    return (kind && strchr("\"\\/bfnrt", kind)) || fault(c, begin, "there is no such escape");
+    return (kind && strchr("\"\\/bfnrt", kind)) ||
+           fault(c, begin, "the escape does not exist in JSON");
   int unit = hex4(c->at, c->end);
   if (unit < 0) return fault(c, begin, "\\u needs four hexadecimal digits");
   c->at += 4;
@@ -85,7 +86,8 @@ static bool skip_escape(tsr__json_cursor *c)
    * has no way to write it. */
   bool pair = unit < 0xdc00 && c->end - c->at >= 6 && c->at[0] == '\\' && c->at[1] == 'u';
   int low = pair ? hex4(c->at + 2, c->end) : -1;
-  if (low < 0xdc00 || low > 0xdfff) return fault(c, begin, "half a surrogate pair is no character");
+  if (low < 0xdc00 || low > 0xdfff)
+    return fault(c, begin, "half of a surrogate pair is not a character");
   c->at += 6;
   return true;
 }
@@ -192,7 +194,7 @@ static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
 {
   const char *begin = c->at, *end = c->end, *first = begin + (*begin == '-');
   const char *at = skip_digits(first, end), *digits = at;
-  if (at == first) return fault(c, begin, "it is no JSON value");
+  if (at == first) return fault(c, begin, "the text is not a JSON value");
   /* As the grammar says; such "numbers" are mostly codes, and reading them as numbers would lose
    * their zeros. */
   if (*first == '0' && at - first > 1) return fault(c, begin, "a number must not begin with zeros");
@@ -230,7 +232,7 @@ static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
     c->at += words[i].length;
     return true;
   }
-  return fault(c, c->at, "it is no JSON value");
+  return fault(c, c->at, "the text is not a JSON value");
 }
 
 static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth);
@@ -254,7 +256,7 @@ static bool read_value(tsr__json_cursor *c, tsr__json_token *out, int depth)
 static bool cut(tsr__json_cursor *c)
 {
   return fault(c, c->at,
-               "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
+               "the line ends inside an object; write a whole object per line, as jq -c . does");
 }
 
 static inline uint64_t load(const char *at)
@@ -291,7 +293,7 @@ static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
   if (*c->at != '"') return fault(c, c->at, "a name in quotes is missing");
   if (!read_text(c, key)) return false;
   skip_blanks(c);
-  if (c->at == c->end || *c->at != ':') return fault(c, c->at, "':' is missing behind a name");
+  if (c->at == c->end || *c->at != ':') return fault(c, c->at, "':' is missing after a name");
   c->at++;
   return true;
 }

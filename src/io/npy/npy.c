@@ -45,7 +45,8 @@ static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr_
   /* Cancelled by the caller, failed by the file, or out of memory: one of the three. */
   if (status == TSR_ECANCELLED) tsr__cancelled(&error, source->file.path);
   else if (source->failed) error = source->error;
-  else if (value) tsr__error_set(&error, status, "%s: no memory to read it", source->file.path);
+  else if (value)
+    tsr__error_set(&error, status, "%s: no memory to read the file", source->file.path);
   if (value) tsr__value_release(value);
   tsr__fail(scope, site, error.status, "tsr_load_npy: %s", error.text);
   return NULL;
@@ -59,7 +60,7 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   tsr__error error = { 0 };
   if (tsr__scope_usable(scope, "tsr_load_npy", site)) return tsr__make_inert(scope, site);
   if (!path) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL; give one");
+    tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL; give the path of a file");
     return tsr__make_inert_on(scope, &sharding, site);
   }
   if (tsr__npy_open(path, &source.file, &npy, &error)) {
@@ -129,7 +130,8 @@ static tsr_status save(const tsr__npy_saving *saving, tsr_array *array, const ch
   tsr__progress progress = { .rt = rt, .what = "npy" };
   size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(file.dtype);
   if (!path || !*path)
-    return tsr__error_set(error, TSR_EARG, "the path is %s; give one", path ? "empty" : "NULL");
+    return tsr__error_set(error, TSR_EARG, "the path is %s; give the path of a file",
+                          path ? "empty" : "NULL");
   if (!saving->writes) return tsr__npy_fetch(saving, array, NULL, path, error);
   /* One byte more, so that nothing to save is no failed allocation. */
   void *data = tsr__new_raw(&rt->heap, bytes + 1);

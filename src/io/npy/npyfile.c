@@ -112,7 +112,7 @@ static tsr_status read_descr(struct header *h)
     return tsr__error_set(h->error, TSR_EDTYPE,
                           "%s: holds records of several fields; save each field by itself",
                           h->path);
-  if (!take_text(h, descr, sizeof descr)) return bad_header(h, "'descr' is no text");
+  if (!take_text(h, descr, sizeof descr)) return bad_header(h, "'descr' is not a text");
   h->dtype = dtype_of_descr(descr);
   if (h->dtype) return TSR_OK;
   /* The type's name goes into a message: control characters must not. */
@@ -143,7 +143,7 @@ static tsr_status read_dim(struct header *h, int64_t *out)
         __builtin_add_overflow(value, *h->at - '0', &value))
       return tsr__error_set(h->error, TSR_ESHAPE, "%s: a dim of the shape overflows 64 bits",
                             h->path);
-  if (h->at == begin) return bad_header(h, "'shape' is no tuple of sizes");
+  if (h->at == begin) return bad_header(h, "'shape' is not a tuple of sizes");
   /* Nothing but digits, so a sign or a float is refused by whoever reads on. */
   if (h->at < h->end && *h->at == 'L') h->at++; /* Python 2 wrote long integers so */
   *out = value;
@@ -153,7 +153,7 @@ static tsr_status read_dim(struct header *h, int64_t *out)
 static tsr_status read_shape(struct header *h)
 {
   h->shape = (tsr_shape){ 0 };
-  if (!take(h, '(')) return bad_header(h, "'shape' is no tuple of sizes");
+  if (!take(h, '(')) return bad_header(h, "'shape' is not a tuple of sizes");
   /* "()" is one element, "(3,)" one dim: a comma may stand behind the last. */
   while (!take(h, ')')) {
     int64_t dim = 0;
@@ -165,7 +165,7 @@ static tsr_status read_shape(struct header *h)
     h->shape.dims[h->shape.rank++] = dim;
     skip_spaces(h);
     if (!take(h, ',') && (h->at == h->end || *h->at != ')'))
-      return bad_header(h, "'shape' is no tuple of sizes");
+      return bad_header(h, "'shape' is not a tuple of sizes");
   }
   return TSR_OK;
 }
@@ -178,7 +178,7 @@ static tsr_status read_item(struct header *h)
   if (!take_text(h, key, sizeof key)) return bad_header(h, "a key is missing");
   int k = 0;
   while (k < 3 && strcmp(key, keys[k]) != 0) k++;
-  if (k == 3) return bad_header(h, "it has an unknown key");
+  if (k == 3) return bad_header(h, "the header has an unknown key");
   if (h->seen[k]) return bad_header(h, "a key stands twice");
   h->seen[k] = true;
   if (!take(h, ':')) return bad_header(h, "a ':' is missing");
@@ -187,7 +187,7 @@ static tsr_status read_item(struct header *h)
 
 static tsr_status read_header(struct header *h)
 {
-  if (!take(h, '{')) return bad_header(h, "it does not begin with '{'");
+  if (!take(h, '{')) return bad_header(h, "the header does not begin with '{'");
   /* Python writes a comma behind the last item, too; a dictionary may be in any order. */
   while (!take(h, '}')) {
     tsr_status status = read_item(h);
@@ -203,9 +203,10 @@ static tsr_status read_header(struct header *h)
   int wide = 0;
   for (int d = 0; d < h->shape.rank; d++) wide += h->shape.dims[d] != 1;
   if (h->fortran && wide > 1)
-    return tsr__error_set(h->error, TSR_EUNSUPPORTED,
-                          "%s: is in Fortran order; save numpy.ascontiguousarray(x) instead",
-                          h->path);
+    return tsr__error_set(
+        h->error, TSR_EUNSUPPORTED,
+        "%s: is in Fortran order, expected C order; save numpy.ascontiguousarray(x) instead",
+        h->path);
   return TSR_OK;
 }
 
@@ -230,7 +231,8 @@ static int read_at(const tsr__npy_file *file, void *to, size_t length, int64_t o
 static tsr_status read_error(const tsr__npy_file *file, tsr__error *error)
 {
   if (errno) return io_error(file->path, "read", error);
-  return tsr__error_set(error, TSR_EIO, "%s: ended while it was read; is it still being written?",
+  return tsr__error_set(error, TSR_EIO,
+                        "%s: ended while it was read; is the file still being written?",
                         file->path);
 }
 
@@ -245,7 +247,7 @@ static tsr_status open_file(tsr__npy_file *file, tsr__error *error)
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: is a directory, expected a .npy file", file->path);
   if (!S_ISREG(info.st_mode))
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is no regular file", file->path);
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is not a regular file", file->path);
   file->size = (int64_t)info.st_size;
   return TSR_OK;
 }
@@ -259,13 +261,13 @@ static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
   if (read_at(file, p, have, 0)) return read_error(file, error);
   if (have >= 4 && memcmp(p, "PK\x03\x04", 4) == 0)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is a .npz archive; open it with tsr_load_npz", file->path);
+                          "%s: is a .npz archive; open the archive with tsr_load_npz", file->path);
   bool numpy = have >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
   if (!numpy && tsr__file_magic(file->path, "a .npy file", (const char *)p, have, error))
     return error->status;
   if (!numpy)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: is no .npy file, it does not begin with \\x93NUMPY", file->path);
+                          "%s: is not a .npy file: it does not begin with \\x93NUMPY", file->path);
   /* Version 2 counts the header in 32 bits, 3 lets its text be UTF-8. */
   if (have > 6 && (p[6] < 1 || p[6] > 3))
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is of .npy version %d, expected 1, 2 or 3",
@@ -275,12 +277,12 @@ static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
   if (p[6] > 1) length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
   if (file->size < at || length > file->size - at)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: is cut off: its header is to end at byte %" PRId64
-                          ", the file has %" PRId64,
+                          "%s: is cut off: its header ends at byte %" PRId64
+                          ", but the file has %" PRId64 " bytes",
                           file->path, at + length, file->size);
   if (length > HEADER_MAX)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: its header is to take %" PRId64 " bytes, more than any array needs",
+                          "%s: its header has %" PRId64 " bytes, more than any array needs",
                           file->path, length);
   file->header_at = at;
   file->header_size = length;
@@ -304,7 +306,7 @@ static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__e
   if (bytes > file->size - file->data_at)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is cut off: its shape takes %" PRId64
-                          " bytes of data, the file has %" PRId64,
+                          " bytes of data, but the file has %" PRId64,
                           file->path, bytes, file->size - file->data_at);
   file->data_size = bytes;
   return TSR_OK;
@@ -413,7 +415,7 @@ static tsr_status check_array(const char *path, tsr_dtype dtype, const tsr_shape
   for (int d = 0; good && d < shape->rank; d++)
     good = shape->dims[d] >= 0 && !__builtin_mul_overflow(*bytes, (size_t)shape->dims[d], bytes);
   if (good) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "%s: no element type and shape that a .npy file can hold",
+  return tsr__error_set(error, TSR_EARG, "%s: a .npy file cannot hold this element type and shape",
                         path);
 }
 

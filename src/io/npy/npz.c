@@ -61,7 +61,7 @@ tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site)
   if (!scope || scope->inert) return (tsr_npz *)&no_memory_npz;
   tsr_npz *npz = tsr__node_new(scope, sizeof *npz, site, release_npz);
   if (!npz) return (tsr_npz *)&no_memory_npz;
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
   else if (!tsr__zip_open(&scope->rt->heap, path, &npz->zip, &error)) list_arrays(npz, &error);
   if (!error.status) return npz;
   tsr__fail(scope, site, error.status, "tsr_load_npz: %s", error.text);
@@ -86,10 +86,12 @@ static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, con
   /* A name that is nearly one of them is offered. */
   int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
   if (!name)
-    tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: the name is NULL; tsr_npz_name has them");
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_npz_array: the name is NULL; tsr_npz_name gives the names");
   else
     tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: %s holds no array '%.80s'%s%.80s%s",
-              npz->zip.path, name, near >= 0 ? "; did you mean '" : "; tsr_npz_name lists them",
+              npz->zip.path, name,
+              near >= 0 ? "; did you mean '" : "; tsr_npz_name gives the names",
               near >= 0 ? npz->name[near] : "", near >= 0 ? "'?" : "");
   return tsr__make_inert(scope, site);
 }
@@ -135,7 +137,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
 static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_item *items,
                               int count, tsr__error *error)
 {
-  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give the path of a file");
   if (count < 0 || (count && !items))
     return tsr__error_set(error, TSR_EARG, "%d items, expected a list", count);
   /* Names are looked up by hash: the list may be long. */
@@ -147,13 +149,14 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
     bool added;
     /* The zip format counts a name in 16 bits, and ".npy" comes behind it. */
     if (!length || length > 60000 || !tsr__utf8_valid(name, length))
-      tsr__error_set(error, TSR_EARG, "the name of item %d is missing, too long or no UTF-8", i);
+      tsr__error_set(error, TSR_EARG, "the name of item %d is missing, too long or not UTF-8", i);
     else if (!items[i].array)
-      tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL; give one", name);
+      tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL; give an array", name);
     else if (tsr__dict_code(&names, name, length, false, &added) < 0)
       tsr__error_set(error, TSR_ENOMEM, "out of memory");
     else if (!added)
-      tsr__error_set(error, TSR_EARG, "two items are named '%.80s'; name each otherwise", name);
+      tsr__error_set(error, TSR_EARG, "two items are named '%.80s'; give each a name of its own",
+                     name);
   }
   tsr__dict_local_free(&names);
   return error->status;

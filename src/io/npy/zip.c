@@ -65,7 +65,8 @@ static tsr_status read_at(const tsr__zip *zip, void *to, int64_t length, int64_t
     if (got < 0) return io_error(zip, "read", error);
     if (got < (int64_t)some)
       return tsr__error_set(error, TSR_EIO,
-                            "%s: ended while it was read; is it still being written?", zip->path);
+                            "%s: ended while it was read; is the file still being written?",
+                            zip->path);
     if (at + PIECE < length && stops(zip, error)) return error->status;
   }
   return TSR_OK;
@@ -89,11 +90,12 @@ static tsr_status read_end64(const tsr__zip *zip, int64_t end_at, place *out, ts
   if (memcmp(locator, "PK\x06\x07", 4) != 0) return damaged(zip, "the zip64 end is missing", error);
   uint64_t end64 = get(locator + 8, 8);
   /* Its place is the file's word: it must lie before its locator. */
-  if (end64 > (uint64_t)(at - END64)) return damaged(zip, "the zip64 end lies elsewhere", error);
+  if (end64 > (uint64_t)(at - END64))
+    return damaged(zip, "the zip64 end lies at another place", error);
   if (read_at(zip, end, END64, (int64_t)end64, error)) return error->status;
   /* Disks must be 0: an archive in one file. */
   if (memcmp(end, "PK\x06\x06", 4) != 0 || get(end + 16, 4) || get(end + 20, 4))
-    return damaged(zip, "the zip64 end is no such", error);
+    return damaged(zip, "the zip64 end is damaged", error);
   uint64_t count = get(end + 32, 8), size = get(end + 40, 8), start = get(end + 48, 8);
   /* The directory must lie before the end record, whatever is said of it. */
   if (count > INT32_MAX || size > end64 || start > end64)
@@ -115,14 +117,15 @@ static tsr_status find_end(const tsr__zip *zip, int64_t size, char *tail, place 
     if (memcmp(tail + at, "PK\x05\x06", 4) == 0 &&
         (int64_t)get(tail + at + 20, 2) == look - at - END)
       break;
-  if (at < 0) return damaged(zip, "no directory stands at its end; was it copied whole?", error);
+  if (at < 0)
+    return damaged(zip, "there is no directory at its end; was the file copied whole?", error);
   const char *end = tail + at;
   uint64_t count = get(end + 10, 2), bytes = get(end + 12, 4), start = get(end + 16, 4);
   int64_t end_at = size - look + at;
   /* Number of this disk, of the directory's, and entries on this disk. */
   if (get(end + 4, 2) || get(end + 6, 2) || get(end + 8, 2) != count)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is one part of several of a zip archive; join them first",
+                          "%s: is one of several parts of a zip archive; join the parts first",
                           zip->path);
   /* 0xffff and 0xffffffff mean: see zip64. */
   if (count == 0xffff || bytes == FULL32 || start == FULL32)
@@ -139,7 +142,7 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: is a directory, expected a .npz file", zip->path);
   if (!S_ISREG(info.st_mode))
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is no regular file", zip->path);
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is not a regular file", zip->path);
   char magic[12] = { 0 };
   int64_t look = info.st_size < 12 ? (int64_t)info.st_size : 12;
   if (read_at(zip, magic, look, 0, error)) return error->status;
@@ -148,7 +151,8 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
     return error->status;
   if (info.st_size < END || !begins)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: is no .npz archive, it does not begin as zip files do", zip->path);
+                          "%s: is not a .npz archive: it does not begin as zip files do",
+                          zip->path);
   size_t room = END + COMMENT_MAX;
   char *tail = tsr__new_raw(zip->heap, room);
   if (!tail) return no_memory(zip, (int64_t)room, error);
@@ -158,7 +162,7 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
   /* The directory must end where the end record begins, and each entry takes 46 bytes or more: a
    * count that is a lie is found before memory is asked for. */
   if (out->at > out->end || out->size != out->end - out->at || out->count > out->size / ENTRY)
-    return damaged(zip, "its directory does not lie where it should", error);
+    return damaged(zip, "its directory is not at the expected place", error);
   return TSR_OK;
 }
 
@@ -198,7 +202,7 @@ static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name,
   uint64_t length = get(entry + 28, 2), flags = get(entry + 8, 2), method = get(entry + 10, 2);
   tsr__zip_member *member = &zip->member[zip->count];
   if (!length || memchr(name, 0, length) || !tsr__utf8_valid(name, length))
-    return damaged(zip, "a member's name is empty or no UTF-8", error);
+    return damaged(zip, "a member's name is empty or not UTF-8", error);
   if (!read_extra(name + length, name + length + extra,
                   (uint64_t *const[3]){ &size, &packed, &at }))
     return damaged(zip, "an extra field is cut off", error);
@@ -217,7 +221,7 @@ static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name,
     return damaged(zip, "a member does not lie before the directory", error);
   /* So that a small file cannot ask for a large piece of memory. */
   if (method == 0 ? size != packed : size / RATIO > packed)
-    return damaged(zip, "a member is to have more bytes than it can hold", error);
+    return damaged(zip, "a member's size is larger than its data can be", error);
   *member = (tsr__zip_member){ .deflated = method == 8,
                                .crc = (uint32_t)get(entry + 16, 4),
                                .size = (int64_t)size,
@@ -236,7 +240,7 @@ static tsr_status read_entries(tsr__zip *zip, const place *where, tsr__dict_loca
   char *name = zip->directory;
   for (int64_t i = 0; i < where->count; i++) {
     if (end - at < ENTRY || memcmp(at, "PK\x01\x02", 4) != 0)
-      return damaged(zip, "an entry of its directory is none", error);
+      return damaged(zip, "an entry of its directory is damaged", error);
     uint64_t length = get(at + 28, 2), extra = get(at + 30, 2), comment = get(at + 32, 2);
     /* Three numbers of 16 bits: their sum cannot overflow. */
     if (length + extra + comment > (uint64_t)(end - at - ENTRY))
@@ -346,7 +350,7 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
   if (error->status) return error->status;
   if (code == Z_MEM_ERROR) return no_memory(zip, m->size, error);
   if (code != Z_STREAM_END || out != m->size || in != m->packed)
-    return damaged(zip, "a member does not unpack to the bytes it is to have", error);
+    return damaged(zip, "a member does not unpack to the expected number of bytes", error);
   return TSR_OK;
 }
 
@@ -360,7 +364,7 @@ static tsr_status find_data(const tsr__zip *zip, const tsr__zip_member *m, int64
   int64_t skip = LOCAL + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
   if (memcmp(local, "PK\x03\x04", 4) != 0 || method != (m->deflated ? 8 : 0) ||
       (get(local + 6, 2) & 1) || get(local + 26, 2) != strlen(m->name))
-    return damaged(zip, "a member's header is not what the directory says", error);
+    return damaged(zip, "a member's header does not match the directory", error);
   if (skip > zip->end - m->at || m->packed > zip->end - m->at - skip)
     return damaged(zip, "a member does not lie before the directory", error);
   *out = m->at + skip;

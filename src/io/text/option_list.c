@@ -84,8 +84,8 @@ tsr_status tsr__option_list_read(tsr__arena *arena, const tsr__option_list_ask *
     const char *from = text + (at - copy);
     if (!take_item(&at, words, &out->item[out->count], &more))
       return tsr__error_set(error, TSR_EARG,
-                            "the list of %s is wrong at \"%.60s\"; it is written as %s, with "
-                            "double quotes around what holds a comma",
+                            "the list of %s is wrong at \"%.60s\"; write the list as %s, with "
+                            "double quotes around items that hold a comma",
                             what, from, words ? "name type, name type" : "a, b, c");
   }
   return TSR_OK;

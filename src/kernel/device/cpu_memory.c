@@ -29,12 +29,12 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
    * was not the reason, or will not be the next time. */
   if (!tsr__pool_would_fit(pool, bytes))
     return tsr__error_set(error, TSR_ENOMEM,
-                          "device %d cannot hold %zu more bytes: it holds %lld of the %lld that "
-                          ".memory_limit allows; free arrays or raise the limit",
+                          "device %d cannot hold %zu more bytes: it holds %lld of the %lld bytes "
+                          "that .memory_limit allows; free arrays or raise the limit",
                           device, bytes, (long long)memory.now, (long long)memory.limit);
   return tsr__error_set(error, TSR_ENOMEM,
-                        "the machine has no memory for %zu bytes on device %d, which holds %lld; "
-                        "free arrays or use more machines",
+                        "the machine has no memory for %zu more bytes on device %d, which holds "
+                        "%lld bytes; free arrays or use more machines",
                         bytes, device, (long long)memory.now);
 }
 

@@ -1,25 +1,25 @@
 /* From a partitioned program to steps: which nodes share a kernel, in which order kernels run, and
- * what has to be stored between them.
+ * which values are stored between them.
  *
  * A kernel is a loop over a domain: a shape, its sharding and, where rows are only known at run
  * time, whose rows. Everything of a stage over one domain shares a pass over memory:
  *
- *   stage 0   kernel(s) by level: what one broadcasts or looks up is stored by one before it
+ *   stage 0   kernel(s) by level: a kernel before stores the values that another broadcasts
  *             combine: all reductions of the stage but those that wait for a later one
  *             steps: reshard, compact, ... of the stage; those that travel together are one
  *   stage 1   ...
  *
- * Levels are as late as they can be, so that a chain is not torn apart. What has one value for all
- * elements (numbers, full, arithmetic of those and of single elements) is computed anew in each
- * kernel that needs it. So is a view: it is a way of reading what must be in memory, so what it
- * views is stored by a kernel before, and the view itself only where a step needs it. */
+ * Levels are as late as they can be, so that a chain is not torn apart. A node with one value for
+ * all elements (numbers, full, arithmetic of those and of single elements) is computed anew in each
+ * kernel that needs it. So is a view, which is a way of reading memory: an earlier kernel stores
+ * the view's operand, and the view itself is stored only where a step needs it. */
 #include "kernel/fuse/fuse.h"
 
-enum { MOST_VIEWS = 64 }; /* that are read through at once */
+enum { MOST_VIEWS = 64 }; /* the most views that are read through at once */
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static bool single(const tsr__gnode *g)
+static bool has_one_element(const tsr__gnode *g)
 {
   for (int d = 0; d < g->rank; d++)
     if (g->dims[d] != 1) return false;
@@ -31,7 +31,7 @@ static bool same_dims(const tsr__gnode *a, const tsr__gnode *b)
   return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
 }
 
-static bool dynamic(const tsr__gnode *g)
+static bool has_dynamic_rows(const tsr__gnode *g)
 {
   return g->rank > 0 && g->dims[0] == TSR__DYNAMIC;
 }
@@ -41,8 +41,8 @@ static bool is_reduction(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
 }
 
-/* Whether a reduction reads its operand from memory as its devices meet, or takes the accumulators
- * that it is, in no kernel. */
+/* Whether no kernel makes a reduction: it combines the devices' shards straight from memory, or its
+ * operand consists of accumulators already. */
 static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
 {
   const tsr__gnode *x = &program->nodes[tsr__in(program, g, 0)];
@@ -50,24 +50,23 @@ static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
   return tsr__meets_whole(program, g, &program->shardings[x->sharding], g->reduce_axes);
 }
 
-static bool is_view(const tsr__gnode *g)
+static bool node_is_view(const tsr__gnode *g)
 {
   return tsr__ops[g->op].lowering == TSR__LOW_VIEW;
 }
 
-/* Whether a node gives one value for all elements without a loop. What is, is computed in the
- * prologue of every kernel that needs it, on one element, instead of being stored by one and
- * read by others. */
-static bool uniform(const tsr__fusion *f, int n)
+/* Whether a node gives one value for all elements without a loop. The prologue of every kernel that
+ * needs such a node computes it on one element; no kernel stores it for others. */
+static bool is_uniform(const tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
   if (g->op == TSR__OP_CONST) return true;
-  /* What a kernel does not compute has been stored: of one element it is read once a task. */
-  if (!f->fact[n].tile) return single(g);
+  /* A node that no kernel computes is in memory; a single element is read once a task. */
+  if (!f->fact[n].tile) return has_one_element(g);
   if (tsr__has_table(g->op) || tsr__ops[g->op].attr == TSR__ATTR_WITHIN) return false;
   if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
   /* A pad or a concat of single elements shows several of them. */
-  if (is_view(g) && g->in_count > 1) return false;
+  if (node_is_view(g) && g->in_count > 1) return false;
   bool all = true;
   TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
   return all;
@@ -76,7 +75,7 @@ static bool uniform(const tsr__fusion *f, int n)
 bool tsr__reads_lines(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  return is_view(g) && tsr__view_of(program, g, 0).linear && !tsr__node_shifts(program, node);
+  return node_is_view(g) && tsr__view_of(program, g, 0).linear && !tsr__node_shifts(program, node);
 }
 
 int tsr__reach(const tsr__fusion *f, int node, int i)
@@ -86,8 +85,8 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   if (in < 0) return TSR__REACH_NONE;
   if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
-  /* The order decides: a table is memory whatever it is; what has one value is computed anyhow;
-   * then what lies under another shape; elements only where the shape is the domain's. */
+  /* The order of these tests decides: a table is always memory; then come uniform nodes, then nodes
+   * of another shape; element by element only where the shape is the domain's. */
   int away = f->fact[in].view ? TSR__REACH_VIEW : TSR__REACH_MEMORY;
   /* Lines are read as memory of another shape. Two of them after each other are one; an affine
    * view between would have to be in memory first. */
@@ -97,17 +96,16 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   /* Indices of a take lie along some dims of the result: their shape may equal it and still mean
    * other elements. */
   bool inside = tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1;
-  if (inside || is_view(g)) return away;
-  /* The domain of a reduction is that of what it reduces. */
+  if (inside || node_is_view(g)) return away;
+  /* A reduction's domain is its operand's. */
   const tsr__gnode *domain = is_reduction(g) ? first : g;
   return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : away;
 }
 
 /* ---- rows known at run time ------------------------------------------------------------------ */
 
-/* Nodes whose rows are the same are one set; the smallest of it is its origin, so that ways there
- * only go down. */
-static int origin_of(const tsr__fusion *f, int n)
+/* Nodes with the same rows are one set; its smallest node is the origin, so links only go down. */
+static int origin_node(const tsr__fusion *f, int n)
 {
   while (f->fact[n].origin != n) n = f->fact[n].origin;
   return n;
@@ -115,14 +113,16 @@ static int origin_of(const tsr__fusion *f, int n)
 
 static void same_rows(tsr__fusion *f, int a, int b)
 {
-  if (a < 0 || b < 0 || !dynamic(&f->program->nodes[a]) || !dynamic(&f->program->nodes[b])) return;
-  int x = origin_of(f, a), y = origin_of(f, b);
+  if (a < 0 || b < 0 || !has_dynamic_rows(&f->program->nodes[a]) ||
+      !has_dynamic_rows(&f->program->nodes[b]))
+    return;
+  int x = origin_node(f, a), y = origin_node(f, b);
   if (x < y) f->fact[y].origin = x;
   else f->fact[x].origin = y;
 }
 
-/* Operands of an elementwise node, a reduction or a filter have the same rows; what two filters
- * with one mask leave, too. */
+/* Operands of an elementwise node, a reduction or a filter have the same rows, and so have the
+ * results of two filters with one mask. */
 static void unite_rows(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
@@ -142,11 +142,11 @@ static void unite_rows(tsr__fusion *f, int n)
     int by = filters ? 1 : 0; /* the mask, or the rows themselves */
     int mine = tsr__in(f->program, g, by), its = tsr__in(f->program, other, by);
     /* A filter's rows follow from its mask, a rebalance's from how many there are. */
-    bool alike = by ? mine == its : origin_of(f, its) == origin_of(f, mine);
+    bool alike = by ? mine == its : origin_node(f, its) == origin_node(f, mine);
     if (alike) same_rows(f, m, n);
     known = known || (alike && filters);
   }
-  if (!known) f->movers[f->mover_count++] = n; /* those like it need only look at it */
+  if (!known) f->movers[f->mover_count++] = n; /* equal ones are compared with this one only */
 }
 
 /* ---- domains and levels ---------------------------------------------------------------------- */
@@ -159,35 +159,35 @@ static bool same_sharding(const tsr__program *p, const tsr__gnode *a, const tsr_
          tsr__same_places(&p->shardings[a->sharding], &p->shardings[b->sharding], &shape);
 }
 
-/* Programs have few domains, so they are looked through. */
+/* Programs have few domains, so a linear search does. */
 static int domain_of(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
   for (int i = 0; i < f->domain_count; i++) {
     const tsr__gnode *other = &f->program->nodes[f->domains[i]];
     if (same_dims(g, other) && same_sharding(f->program, g, other) &&
-        (!dynamic(g) || origin_of(f, n) == origin_of(f, f->domains[i])))
+        (!has_dynamic_rows(g) || origin_node(f, n) == origin_node(f, f->domains[i])))
       return i;
   }
   f->domains[f->domain_count] = n;
   return f->domain_count++;
 }
 
-/* How many views are read through to read this one: a longer chain is stored on its way. */
-static int views_of(const tsr__fusion *f, int n)
+/* How many views are read through to read this view: a longer chain is stored on its way. */
+static int count_views(const tsr__fusion *f, int n)
 {
   int views = 1;
-  /* A view that moves elements between devices is a step, and lies in memory behind it. */
-  if (!is_view(&f->program->nodes[n]) || !tsr__in_kernel(f->program, n)) return 0;
+  /* A view that moves elements between devices is a step, whose result lies in memory. */
+  if (!node_is_view(&f->program->nodes[n]) || !tsr__in_kernel(f->program, n)) return 0;
   TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
-    /* All operands' together: a tree of concats is read through at each leaf, so what counts is
-     * how many loads one tile takes, not how deep it is. */
+    /* All operands' views count: a tree of concats is read through at each leaf, so the cost is the
+     * number of loads of one tile, not the depth of the tree. */
     views += f->fact[o].view ? f->fact[o].views : 1;
   return views;
 }
 
-/* Three walks: what a node is follows from its operands, which stand before it; whose rows it has
- * may be told by a later node, so domains are found when all rows are united. */
+/* Three walks: facts of a node follow from its operands, which stand before it; the set of its rows
+ * may be joined by a later node, so domains are found when all rows are united. */
 static void find_facts(tsr__fusion *f, const int *stage)
 {
   int count = f->program->node_count;
@@ -199,8 +199,8 @@ static void find_facts(tsr__fusion *f, const int *stage)
     f->fact[n].tile = lowering == TSR__LOW_FORMULA ||
                       (lowering == TSR__LOW_TILE && tsr__in_kernel(f->program, n)) ||
                       (lowering == TSR__LOW_VIEW && tsr__in_kernel(f->program, n));
-    f->fact[n].uniform = uniform(f, n);
-    f->fact[n].views = views_of(f, n);
+    f->fact[n].uniform = is_uniform(f, n);
+    f->fact[n].views = count_views(f, n);
     f->fact[n].view = f->fact[n].views > 0 && f->fact[n].views <= MOST_VIEWS && !f->fact[n].uniform;
   }
   for (int n = 0; n < count; n++) unite_rows(f, n);
@@ -212,7 +212,7 @@ static void find_facts(tsr__fusion *f, const int *stage)
   }
 }
 
-/* The earliest level: one more than that of what must be stored first. */
+/* The earliest level: one more than the level of any operand that must be stored first. */
 static void early_levels(tsr__fusion *f)
 {
   for (int n = 0; n < f->program->node_count; n++) {
@@ -232,7 +232,7 @@ static void early_levels(tsr__fusion *f)
  *   early   y = exp(r) 0    z = sin(x) 0    w = x * y 1 (y is broadcast, and stored before)
  *   late    y          0    z          1    w         1: z and w read x in one pass
  *
- * Users stand behind their operands, so one walk from the end settles all. */
+ * Users stand after their operands, so one walk from the end settles all. */
 static void late_levels(tsr__fusion *f, int *last)
 {
   int count = f->program->node_count, domains = f->domain_count;
@@ -251,7 +251,7 @@ static void late_levels(tsr__fusion *f, int *last)
     if (fact->level < 0) continue;
     TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
       if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
-      /* What is read from memory must be stored one level before, by another kernel. */
+      /* An operand in memory must be stored one level before, by another kernel. */
       int most = fact->level - (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
       if (most < f->fact[o].level) f->fact[o].level = most;
     }
@@ -270,7 +270,8 @@ static bool find_meetings(tsr__fusion *f, const int *stage)
   return true;
 }
 
-/* The accumulators by the stage where they meet, as those are combined together and then gone. */
+/* The accumulators in order of the stage where devices combine them: a stage combines its
+ * accumulators together and frees them. */
 static bool find_accums(tsr__fusion *f, const int *stage_of)
 {
   const tsr__program *p = f->program;
@@ -280,13 +281,13 @@ static bool find_accums(tsr__fusion *f, const int *stage_of)
   int *of_node = tsr__arena_raw(f->scratch, 2 * (size_t)p->node_count * sizeof *of_node);
   int *place = tsr__arena_raw(f->scratch, 2 * (size_t)room * sizeof *place);
   if (!all || !of_node || !place) return false;
-  /* The main one of each node, and its count. */
+  /* Each node's main accumulator, and the accumulator that counts. */
   count = tsr__accums(p, stage_of, all, of_node);
   out->accum_room = count + 1;
   out->accums = tsr__new_raw(f->heap, (size_t)out->accum_room * sizeof *out->accums);
   out->first_final = tsr__new_raw(f->heap, (size_t)out->accum_room * sizeof(int));
   if (!out->accums || !out->first_final) return false;
-  /* In the order of stages, and within one as they came: lists that are begun from the end. */
+  /* In the order of stages, and stable within a stage: each stage's list is built from its end. */
   int *first = f->of_stage, *next = place + room;
   for (int stage = 0; stage < f->stages; stage++) first[stage] = -1;
   for (int a = count - 1; a >= 0; a--) {
@@ -316,7 +317,7 @@ static bool find_accums(tsr__fusion *f, const int *stage_of)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* What must be in memory: roots, what is looked at, and operands that are read from there. */
+/* Marks the nodes that must be in memory: roots, taps, and operands that are read from memory. */
 static void find_stores(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
@@ -404,14 +405,14 @@ static void find_work(tsr__fusion *f)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void add_step(tsr__schedule *out, tsr__step step)
+static void append_step(tsr__schedule *out, tsr__step step)
 {
   out->steps[out->step_count++] = step;
 }
 
-/* What travels together does so at the last stage of it. Called once stages of kernels are
- * settled: a user of what is delayed has a later stage already, as partition lets travel
- * together only what nobody needs before. */
+/* Steps that travel together do so at the last stage among them. Called once stages of kernels are
+ * settled: users of a delayed step have a later stage already, as partition joins only steps whose
+ * results no earlier stage needs. */
 static void delay_steps(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
@@ -424,7 +425,7 @@ static void delay_steps(tsr__fusion *f)
 }
 
 /* The nodes that are steps, by stage. */
-static void list_steps(tsr__fusion *f)
+static void list_stage_steps(tsr__fusion *f)
 {
   delay_steps(f);
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
@@ -440,8 +441,8 @@ static void list_steps(tsr__fusion *f)
   }
 }
 
-/* Whether all that a step needs of the steps of its stage is done. */
-static bool ready(const tsr__fusion *f, int n)
+/* Whether the steps of its stage that a step needs are done. */
+static bool step_ready(const tsr__fusion *f, int n)
 {
   const tsr__program *p = f->program;
   TSR_FOR_OPERANDS (p, &p->nodes[n], i, o) {
@@ -464,17 +465,18 @@ static bool try_step(tsr__fusion *f, int n)
    * is not beyond. */
   if (first > n) return false;
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
-    if (!ready(f, k)) return false;
+    if (!step_ready(f, k)) return false;
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k)) f->fact[k].done = true;
-  int kind = is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
+  int kind = node_is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
   if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
   if (g->flags & TSR__KEPT) kind = TSR__STEP_KEPT;
-  add_step(f->out, (tsr__step){ .kind = (uint8_t)kind, .node = first });
+  append_step(f->out, (tsr__step){ .kind = (uint8_t)kind, .node = first });
   return true;
 }
 
-/* The steps of a stage in order of nodes; what needs others that come later waits for them. Each
- * round takes all that are ready; a round without any would be a cycle, which programs have not. */
+/* The steps of a stage in order of nodes; a step that needs a later node's step waits for it. Each
+ * round takes all steps that are ready; a round without any would be a cycle, and programs have
+ * no cycles. */
 static void order_steps(tsr__fusion *f, int stage)
 {
   int *list = &f->of_stage[stage + 1];
@@ -491,7 +493,7 @@ static void order_steps(tsr__fusion *f, int stage)
   }
 }
 
-/* How far the lists, which are in the order of stages, are done. */
+/* How far the kernels and accumulators, both in the order of stages, are scheduled. */
 typedef struct progress {
   int kernel, accum;
 } progress;
@@ -505,30 +507,30 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
     tsr__kernel *kernel;
     tsr_status status = tsr__emit(f, done->kernel, &kernel);
     if (status) return status;
-    add_step(out,
-             (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
+    append_step(out, (tsr__step){
+                         .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
   }
-  /* After all kernels of the stage: those that accumulate and those that only store share the
-   * devices, and what meets over the same axes travels together, of stages before as well. */
+  /* After all kernels of the stage: kernels that accumulate and kernels that only store share the
+   * devices, and accumulators that meet over the same axes travel together, also those of earlier
+   * stages. */
   int first = done->accum;
   while (done->accum < out->accum_count && f->fact[out->accums[done->accum].node].meets == stage)
     done->accum++;
   if (done->accum > first)
-    add_step(out, (tsr__step){ .kind = TSR__STEP_ALL_REDUCE,
-                               .node = out->accums[first].node,
-                               .first = first,
-                               .count = done->accum - first });
+    append_step(out, (tsr__step){ .kind = TSR__STEP_ALL_REDUCE,
+                                  .node = out->accums[first].node,
+                                  .first = first,
+                                  .count = done->accum - first });
   order_steps(f, stage);
   return TSR_OK;
 }
 
-static tsr_status schedule(tsr__fusion *f, const int *stage)
+static tsr_status make_schedule(tsr__fusion *f, const int *stage)
 {
   int count = f->program->node_count, stages = f->stages;
   tsr__schedule *out = f->out;
   find_facts(f, stage);
   early_levels(f);
-  /* By stage and domain. */
   size_t last_bytes = (size_t)(stages + 1) * (size_t)(f->domain_count + 1) * sizeof(int);
   int *last = tsr__arena_new(f->scratch, last_bytes);
   if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
@@ -544,7 +546,7 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
   if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   tsr_status status = TSR_OK;
   progress done = { 0, 0 };
-  list_steps(f);
+  list_stage_steps(f);
   for (int s = -1; s < stages && !status; s++) status = stage_steps(f, s, kernels, &done);
   return status;
 }
@@ -593,7 +595,7 @@ tsr_status tsr__fuse_in(const tsr__program *program, tsr__arena *scratch, tsr__s
     status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   } else {
     f.stages = tsr__stages(program, room);
-    status = schedule(&f, room);
+    status = make_schedule(&f, room);
   }
   if (status) tsr__schedule_free(&made);
   else *out = made;

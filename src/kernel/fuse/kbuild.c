@@ -27,7 +27,7 @@ void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap, tsr__arena *scratch)
   build->scratch = scratch;
 }
 
-/* What was outgrown stays in the arena until the kernel is made. */
+/* The old, smaller list stays in the arena until the kernel is made. */
 bool tsr__kbuild_room(tsr__kbuild *b, void *list, size_t *capacity, size_t need, size_t size)
 {
   void **at = list;
@@ -42,8 +42,8 @@ bool tsr__kbuild_room(tsr__kbuild *b, void *list, size_t *capacity, size_t need,
   return true;
 }
 
-/* Out of memory, everything becomes slot 0 and nothing is added: callers need not look. Only
- * cells have a number among the uniforms: they are computed or bound once a task. */
+/* Without memory, every value becomes slot 0 and nothing is added: callers need not check. Only
+ * cells have a number among the uniforms: cells are computed or bound once a task. */
 int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
 {
   if (!tsr__kbuild_room(b, &b->slots, &b->slot_cap, b->slot_count + 1, sizeof *b->slots)) return 0;
@@ -55,8 +55,8 @@ int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
   return (int)b->slot_count++;
 }
 
-/* The place of a node in a list, where it is put if it is new. Lists are of what one kernel reads
- * or writes and stay short, so that they are looked along. */
+/* The index of a node in a list; a new node is appended. A list holds the nodes that one kernel
+ * reads or writes and stays short, so a linear search does. */
 static int listed(tsr__kbuild *b, int **list, size_t *count, size_t *capacity, int node)
 {
   for (size_t i = 0; i < *count; i++)
@@ -77,7 +77,7 @@ int tsr__kbuild_output(tsr__kbuild *b, int node)
 }
 
 /* Equal constants are one slot. Bits are compared, so -0 is not 0, and a NaN is itself. */
-static tsr__kval constant(tsr__kbuild *b, tsr_dtype dtype, tsr__num value)
+static tsr__kval constant_value(tsr__kbuild *b, tsr_dtype dtype, tsr__num value)
 {
   for (size_t i = 0; i < b->slot_count; i++) {
     const tsr__slotinfo *slot = &b->slots[i];
@@ -94,12 +94,12 @@ static tsr__kval constant(tsr__kbuild *b, tsr_dtype dtype, tsr__num value)
 
 tsr__kval tsr__kbuild_const_f(tsr__kbuild *b, tsr_dtype dtype, double value)
 {
-  return constant(b, dtype, (tsr__num){ .f = value });
+  return constant_value(b, dtype, (tsr__num){ .f = value });
 }
 
 tsr__kval tsr__kbuild_const_i(tsr__kbuild *b, tsr_dtype dtype, int64_t value)
 {
-  return constant(b, dtype, (tsr__num){ .i = value });
+  return constant_value(b, dtype, (tsr__num){ .i = value });
 }
 
 void tsr__kbuild_inst(tsr__kbuild *b, bool uniform, tsr__inst inst)
@@ -142,7 +142,7 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
 /* ---- registers ------------------------------------------------------------------------------- */
 
 /* The slots an instruction reads. */
-static int reads(const tsr__inst *inst, int out[TSR__K_OPERANDS])
+static int reads_slot(const tsr__inst *inst, int out[TSR__K_OPERANDS])
 {
   int count = 0;
   for (int i = 0; i < TSR__K_OPERANDS; i++)
@@ -166,14 +166,14 @@ static void give_registers(tsr__kbuild *b, int *last, int *idle)
   /* The prologue has cells of its own and no registers. */
   for (size_t s = 0; s < b->slot_count; s++) last[s] = -1;
   for (size_t i = 0; i < b->inst_count[1]; i++) {
-    int count = reads(&b->insts[1][i], in);
+    int count = reads_slot(&b->insts[1][i], in);
     for (int k = 0; k < count; k++) last[in[k]] = (int)i;
   }
   for (size_t i = 0; i < b->inst_count[1]; i++) {
     const tsr__inst *inst = &b->insts[1][i];
     if (inst->out >= 0 && b->slots[inst->out].kind == TSR__SLOT_REG)
       b->slots[inst->out].index = idle_count ? idle[--idle_count] : b->reg_count++;
-    int count = reads(inst, in);
+    int count = reads_slot(inst, in);
     for (int k = 0; k < count; k++) {
       if (last[in[k]] != (int)i || b->slots[in[k]].kind != TSR__SLOT_REG) continue;
       last[in[k]] = -1; /* an operand may stand twice */
@@ -235,8 +235,8 @@ static void fill_kernel(tsr__kbuild *b, tsr__kernel *k)
   for (size_t i = 0; i < b->red_count; i++) *at++ = b->reds[i].accum;
 }
 
-/* Everything is copied to its size: what was grown while writing has room to spare, and plans
- * are kept. */
+/* Copies every list to its exact size: lists that grew while writing have spare capacity, and plans
+ * live long. */
 tsr_status tsr__kbuild_finish(tsr__kbuild *b, tsr__kernel **out, tsr__error *error)
 {
   size_t bytes = (b->slot_count + 1) * sizeof(int);
@@ -291,7 +291,7 @@ const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* By the numbers of the program's text, so that both can be read side by side. */
+/* Prints nodes with the numbers of the program's text, so that both can be read side by side. */
 static void print_slot(const tsr__kernel *k, int slot, tsr__text *out)
 {
   const tsr__slotinfo *s = &k->slots[slot];

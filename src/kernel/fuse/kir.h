@@ -1,4 +1,4 @@
-/* The kernel IR: what one fused loop over a domain does to each tile of 1,024 elements.
+/* The kernel IR: the code of one fused loop over a domain, applied to each tile of 1,024 elements.
  *
  * A kernel is straight-line code over slots. A slot is a tile-sized register, an operand or a
  * result in memory (its pointer moves with the tile), or a uniform: one value for all elements,
@@ -30,7 +30,7 @@
   X(LEFT, "left", 2) X(RIGHT, "right", 2) X(COPYSIGN, "copysign", 2) X(NEXT, "next", 2)           \
   X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1) X(PHILOX, "philox", 3)                 \
   X(SHL, "shl", 2) X(SHR, "shr", 2)
-/* Functions of f32 and f64, by the names that rows have in FORMULA, and their operands. */
+/* Functions of f32 and f64 with the names that rows have in FORMULA, and their operand counts. */
 #define TSR__FORMULA_MAP(X) \
   X(exp, 1) X(exp2, 1) X(expm1, 1) X(log, 1) X(log1p, 1) X(log2, 1) X(log10, 1) X(tanh, 1)        \
   X(asinh, 1) X(acosh, 1) X(atanh, 1) X(sin, 1) X(cos, 1) X(tan, 1) X(cbrt, 1) X(asin, 1)         \
@@ -56,7 +56,7 @@ enum { TSR__K_OPERANDS = 3 }; /* the most that an instruction has */
 
 typedef struct tsr__inst {
   uint8_t op;     /* tsr__kop */
-  uint8_t dtype;  /* of the operands (where: of the values; iota, uniform, load: of the result) */
+  uint8_t dtype;  /* the operands' (where: the values'; iota, uniform, load: the result's) */
   uint8_t scalar; /* bit i: operand i is one value for all elements (never for bools) */
   uint8_t count;  /* operands */
   int32_t out;    /* slot; -1 = none */
@@ -66,7 +66,7 @@ typedef struct tsr__inst {
 
 enum tsr__slot_kind {
   TSR__SLOT_REG,    /* index: which register */
-  TSR__SLOT_INPUT,  /* index: into io.inputs; as many elements as the domain */
+  TSR__SLOT_INPUT,  /* index: into io.inputs; has as many elements as the domain */
   TSR__SLOT_OUTPUT, /* index: into io.outputs */
   TSR__SLOT_ONE,    /* index: into io.inputs; one element */
   TSR__SLOT_PARAM,  /* index: into program->params, converted to the slot's dtype */
@@ -80,30 +80,30 @@ typedef struct tsr__slotinfo {
   int32_t uniform; /* PARAM, CONST, TEMP: which uniform cell holds it */
 } tsr__slotinfo;
 
-/* Where a dim of an operand is read: at start + step * (index in the domain's dim `dim`). */
+/* One dim of a load: the operand is read at start + step * (index in the domain's dim `dim`). */
 typedef struct tsr__loaddim {
   int64_t start, step; /* step 0: one place, whatever the domain does */
-  int64_t size;        /* elements of the operand's part; -1: as many as the domain's along `dim` */
+  int64_t size;        /* elements of the operand's shard; -1: the domain's size along `dim` */
   int32_t dim;
 } tsr__loaddim;
 
-/* An operand that does not lie like the domain: an affine map of indices, and the part of the
- * domain that it is for. What several write to one tile are the pieces of a view:
+/* A load of an operand that does not lie like the domain: an affine map of indices, and the box of
+ * the domain that the map fills. Several loads that write to one tile are the pieces of a view:
  *
  *   pad of x        | 0 0 x x x 0 |    a fill, and x over it where 2 <= index < 5
  *   concat of x, y  | x x x y y y |    x where index < 3, y where 3 <= index */
 typedef struct tsr__loadinfo {
   int32_t input; /* -1: one value for all, in the slot `fill` */
   int32_t fill;
-  int32_t rank; /* of the operand */
+  int32_t rank; /* the operand's */
   bool more;    /* the next one goes over it */
   tsr__loaddim dims[TSR_MAX_RANK];
-  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* by dims of the domain: low <= index < high */
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* [dim of the domain]: low <= index < high */
 } tsr__loadinfo;
 
-/* What the instructions with more than operands need beside them. */
+/* Arguments of the instructions that need more than operands. */
 typedef struct tsr__sourceinfo {
-  int32_t node;  /* of the program: iota, uniform, take, search */
+  int32_t node;  /* the node of the program: iota, uniform, take, search */
   int32_t input; /* take, search: the table */
   int32_t dim;   /* iota; take: the table's dim = first dim of the indices in the result */
   int32_t span;  /* take: number of dims of the indices */
@@ -113,7 +113,7 @@ typedef struct tsr__sourceinfo {
 typedef struct tsr__redinfo {
   int32_t accum;              /* index into the schedule's accums */
   int32_t value, mask, codes; /* slots; -1 = none. Codes are i32 */
-  uint8_t dtype;              /* of the value slot */
+  uint8_t dtype;              /* the value slot's */
   uint32_t dims;              /* reduced dims of the domain */
   int64_t groups;
 } tsr__redinfo;
@@ -126,7 +126,7 @@ typedef struct tsr__const {
 struct tsr__kernel {
   tsr__heap *heap;
   tsr__kernel_io io;
-  int rank;         /* of the domain */
+  int rank;         /* the domain's */
   tsr__inst *insts; /* prologue, then body */
   int inst_count, prologue_count;
   tsr__slotinfo *slots;
@@ -140,7 +140,7 @@ struct tsr__kernel {
   tsr__const *consts;
   int const_count;
   int *lists;   /* memory of io.inputs, io.outputs, io.accums */
-  int *numbers; /* of the listed nodes in the program's text */
+  int *numbers; /* the listed nodes' numbers in the program's text */
   int list_count;
   bool ordered; /* each device's elements must be met in order by one task */
 };
@@ -149,8 +149,8 @@ struct tsr__kernel {
 
 /* A kernel being written: code over virtual slots; `failed` when memory ran out. */
 typedef struct tsr__kbuild {
-  tsr__heap *heap;     /* of the kernel */
-  tsr__arena *scratch; /* of the lists */
+  tsr__heap *heap;     /* holds the kernel */
+  tsr__arena *scratch; /* holds the lists */
   tsr__inst *insts[2]; /* prologue, body */
   size_t inst_count[2], inst_cap[2];
   tsr__slotinfo *slots;
@@ -177,16 +177,16 @@ typedef struct tsr__kval {
 } tsr__kval;
 
 void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap, tsr__arena *scratch);
-/* Room for `need` elements of a list; false (and `failed`) when memory is short. One flag for the
- * whole kernel: nobody looks at single calls, and tsr__kbuild_finish tells. */
+/* Grows a list to `need` elements; false (and `failed`) when memory is short. One flag serves the
+ * whole kernel: callers ignore single results, and tsr__kbuild_finish returns the error. */
 bool tsr__kbuild_room(tsr__kbuild *build, void *list, size_t *capacity, size_t need, size_t size);
 int tsr__kbuild_slot(tsr__kbuild *build, int kind, tsr_dtype dtype, int index);
 int tsr__kbuild_input(tsr__kbuild *build, int node); /* index into inputs; no duplicates */
 int tsr__kbuild_output(tsr__kbuild *build, int node);
 tsr__kval tsr__kbuild_const_f(tsr__kbuild *build, tsr_dtype dtype, double value);
 tsr__kval tsr__kbuild_const_i(tsr__kbuild *build, tsr_dtype dtype, int64_t value);
-/* Emits an instruction; uniform operands only: into the prologue. `dtype`: of the operands;
- * `result`: of the value made. */
+/* Emits an instruction; if all operands are uniform, into the prologue. `dtype` is the operands',
+ * `result` the dtype of the value made. */
 tsr__kval tsr__kbuild_op(tsr__kbuild *build, tsr__kop op, tsr_dtype dtype, tsr_dtype result,
                          const tsr__kval *in);
 void tsr__kbuild_inst(tsr__kbuild *build, bool uniform, tsr__inst inst);

@@ -1,4 +1,4 @@
-/* Loads as affine maps: where the elements of an operand are, seen from a domain.
+/* Loads as affine maps: a domain's indices give the places of an operand's elements.
  *
  *   domain d0, d1   <-   transpose   <-   slice 2:9:3   <-   x
  *                        v0 = d1          x0 = 2 + 3 v0       x0 = 2 + 3 d1
@@ -41,7 +41,7 @@ bool tsr__load_plain(const tsr__loadinfo *load, int rank)
 }
 
 /* a / b rounded down, b > 0. C rounds to zero, which for negative a is up. */
-static int64_t down(int64_t a, int64_t b)
+static int64_t load_from_end(int64_t a, int64_t b)
 {
   return a / b - (a % b < 0);
 }
@@ -50,18 +50,18 @@ static int64_t down(int64_t a, int64_t b)
  *
  *   start 2, step 3, of 4 <= x < 12:   x   2 5 8 11 14
  *                                      i   0 1 2  3  4      first = 1, end = 4 */
-static bool narrow(tsr__loadinfo *load, const tsr__loaddim *dim, int64_t low, int64_t high)
+static bool narrow_load(tsr__loadinfo *load, const tsr__loaddim *dim, int64_t low, int64_t high)
 {
   int64_t start = dim->start, step = dim->step, first, end;
   if (!step) return start >= low && start < high;
   if (step > 0) {
     /* The first index at or beyond `low` is the quotient rounded up, -down(-a, b); so is the
      * first at or beyond `high`, where it ends. */
-    first = -down(start - low, step);
-    end = -down(start - high, step);
+    first = -load_from_end(start - low, step);
+    end = -load_from_end(start - high, step);
   } else {
-    first = down(start - high, -step) + 1;
-    end = down(start - low, -step) + 1;
+    first = load_from_end(start - high, -step) + 1;
+    end = load_from_end(start - low, -step) + 1;
   }
   if (first > load->low[dim->dim]) load->low[dim->dim] = first;
   if (end < load->high[dim->dim]) load->high[dim->dim] = end;
@@ -78,7 +78,7 @@ bool tsr__load_through(const tsr__program *program, const tsr__gnode *view, int 
   memcpy(out->low, from->low, sizeof out->low);
   memcpy(out->high, from->high, sizeof out->high);
   for (int d = 0; d < view->rank; d++)
-    if (how.high[d] != INT64_MAX && !narrow(out, &from->dims[d], how.low[d], how.high[d]))
+    if (how.high[d] != INT64_MAX && !narrow_load(out, &from->dims[d], how.low[d], how.high[d]))
       return false;
   for (int k = 0; k < operand->rank; k++) {
     const tsr__viewdim *dim = &how.dims[k];

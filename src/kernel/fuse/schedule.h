@@ -1,5 +1,5 @@
-/* What fusion makes of a program: a schedule of steps whose kernels read each input once. And what
- * a run of them is given: buffers and partials, a share for each device. It knows no device. */
+/* The result of fusion: a schedule of steps whose kernels read each input once. And the arguments
+ * of a run of those steps: buffers and partials, a share for each device. It calls no device. */
 #ifndef TSR_KERNEL_SCHEDULE_H
 #define TSR_KERNEL_SCHEDULE_H
 
@@ -13,12 +13,12 @@
 typedef struct tsr__buffer tsr__buffer; /* device/device.h */
 typedef struct tsr__kernel tsr__kernel; /* immutable once built */
 
-/* What execute/ must know of a kernel: which nodes of the program it reads and makes. */
+/* The nodes of the program that a kernel reads and makes, for execute/. */
 typedef struct tsr__kernel_io {
   int domain; /* the node whose shape and sharding the loop runs over */
   int input_count, output_count, accum_count, program_insts;
-  const int *inputs;  /* nodes whose values it loads */
-  const int *outputs; /* nodes it stores */
+  const int *inputs;  /* nodes whose values the kernel loads */
+  const int *outputs; /* nodes that the kernel stores */
   const int *accums;  /* indices into the schedule's accums */
 } tsr__kernel_io;
 
@@ -29,7 +29,7 @@ enum tsr__step_kind {
                            axes mask */
   TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding, and so does each
                            that travels with it (tsr__fellow) */
-  TSR__STEP_SHIFT,      /* the same of views of what lies on other devices */
+  TSR__STEP_SHIFT,      /* the same for views of elements that lie on other devices */
   TSR__STEP_KEPT,       /* `node` is a kept sum of which it shows accumulators, or that it scales */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
@@ -51,25 +51,26 @@ typedef struct tsr__schedule {
   tsr__heap *heap;
   tsr__step *steps;
   int step_count;
-  tsr__accum *accums; /* as tsr__accums, ordered so that each COMBINE's are together */
+  tsr__accum *accums; /* like tsr__accums, ordered so that each COMBINE's are together */
   int accum_count;
-  int *final_main, *final_count; /* a reduction node's accums, by node; -1 = none */
-  int *first_final, *next_final; /* the nodes whose main accum it is; by accum, by node. Lists by
-                                    node are one block, that of final_main */
-  int node_count, step_room, accum_room; /* of the program; sizes of the lists above */
+  int *final_main, *final_count; /* node -> accums of a reduction node; -1 = none */
+  int *first_final, *next_final; /* accum -> first node that has it as main accum, node -> next
+                                    such node. The lists indexed by nodes are one block, that of
+                                    final_main */
+  int node_count, step_room, accum_room; /* nodes in the program; sizes of the lists above */
 } tsr__schedule;
 
 /* Fuses: elementwise chains, casts, masks, broadcasts and reductions over one domain become one
  * kernel that reads each input once. `program` must outlive the schedule (the plan owns both). */
 tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
                      tsr__error *error);
-/* The same, with what it takes meanwhile in the caller's arena, and the schedule in its heap. */
+/* The same with temporary memory from the caller's arena; the schedule goes to the arena's heap. */
 tsr_status tsr__fuse_in(const tsr__program *program, tsr__arena *scratch, tsr__schedule *out,
                         tsr__error *error);
 void tsr__schedule_free(tsr__schedule *schedule);
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel);
-/* Whether an input is read nowhere but at the element that is computed: then its memory can be that
- * of a result. */
+/* Whether each element of an input is read only to compute the same element of the results: then a
+ * result can be written into the input's memory. */
 bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input);
 /* Text of a kernel's instructions, one a line (tsr_dump, tests that read the plan). */
 void tsr__kernel_print(const tsr__kernel *kernel, tsr__text *out);
@@ -81,14 +82,14 @@ typedef struct tsr__partial tsr__partial;
 /* One device's share of a kernel run. */
 typedef struct tsr__run_part {
   int device, position;
-  tsr_box box; /* the device's part of the domain; ragged: start of dim 0 is its offset */
-  tsr__buffer *const *inputs;    /* as io.inputs */
-  tsr__buffer *const *outputs;   /* as io.outputs; bytes allocated by execute/ */
-  tsr__partial *const *partials; /* as io.accums */
+  tsr_box box; /* the device's shard of the domain; ragged: start of dim 0 is its offset */
+  tsr__buffer *const *inputs;    /* like io.inputs */
+  tsr__buffer *const *outputs;   /* like io.outputs; bytes allocated by execute/ */
+  tsr__partial *const *partials; /* like io.accums */
 } tsr__run_part;
 
-/* What the runs of a plan leave to those after them, beside the plan, which never changes: how
- * large an accumulator's values were. Any thread reads and writes it. Speed only, never a value. */
+/* How large an accumulator's values were in earlier runs of a plan: kept beside the plan, which
+ * never changes. Any thread reads and writes the guess. It decides speed only, never a value. */
 typedef _Atomic int16_t tsr__guess;
 
 typedef struct tsr__run {
@@ -98,8 +99,8 @@ typedef struct tsr__run {
   const tsr__kernel *kernel;
   int part_count; /* addressable devices */
   const tsr__run_part *parts;
-  tsr__guess *guesses; /* by accumulator of the schedule */
-  tsr__busy *busy;     /* by part: when tasks worked for it; NULL: nobody asks */
+  tsr__guess *guesses; /* one for each accumulator of the schedule */
+  tsr__busy *busy;     /* part -> times when tasks worked for it; NULL: not recorded */
 } tsr__run;
 
 /* Which box of the partials, all of one size, each member of a group gets; the first of those with
@@ -114,7 +115,7 @@ typedef struct tsr__pieces {
  * here, where there are no pieces. */
 typedef struct tsr__share {
   int index, count; /* index -1: none; count 0: all of it */
-  bool again;       /* others finish the same and count what that takes: here only the result is */
+  bool again;       /* peers finish and count the same share: here only the result is made */
 } tsr__share;
 
 /* Share `index` of n elements begins there: at whole words of bits. */
@@ -125,8 +126,8 @@ static inline int64_t tsr__share_first(int64_t n, int index, int count)
   return at < n ? at : n;
 }
 
-/* So many results, all members' of each, that devices bring whole meet without memory of their
- * own. */
+/* The most results (of all members together) for which devices combine whole shards without extra
+ * memory. */
 enum { TSR__FEW_RESULTS = 8 };
 
 /* One group of devices whose partials meet. Members get the result, or of a scattered one their
@@ -141,8 +142,8 @@ typedef struct tsr__all_reduce {
   const int *devices; /* a device a member; those in other processes take theirs later */
   int accum_count;
   const int *accums;                    /* accums that travel together, ascending */
-  tsr__partial *const *const *partials; /* [member][accum]; of whole ones NULL, */
-  tsr__buffer *const *const *elements;  /* and what a member has of it: NULL of all others */
+  tsr__partial *const *const *partials; /* [member][accum]; NULL where `elements` has a buffer */
+  tsr__buffer *const *const *elements;  /* [member][accum]: the member's shard, itself the addend */
   int final_count;
   const int *finals;                  /* reduction nodes to finalise */
   tsr__buffer *const *const *outputs; /* [member][final]; NULL: does not get it */
@@ -151,7 +152,7 @@ typedef struct tsr__all_reduce {
                                             mask or group says otherwise */
 } tsr__all_reduce;
 
-/* What another process must know of an accumulator to read it: where its memory lies, and the rare
+/* An accumulator as it is published for a peer to read: the address of its memory and of the rare
  * sums that do not fit there. */
 typedef struct tsr__partial_told {
   const void *memory;
@@ -171,29 +172,29 @@ typedef struct tsr__shard {
 typedef struct tsr__call_part {
   int device, position;
   int process;                /* whose device it is, where there are peers */
-  const tsr__shard *in, *out; /* by operand, by result */
+  const tsr__shard *in, *out; /* [operand], [result] */
 } tsr__call_part;
 
-/* What a process does of a routine whose devices are several processes'. */
+/* The work of one process in a routine whose devices belong to several processes. */
 enum tsr__call_apart {
-  /* Its own results, of all operands, and of the first what it asks for: tsr__call_reads. Others'
-   * results have no buffers. */
+  /* The process makes its own results from all operands; elements of operand 0 on other hosts are
+   * requested by tsr__call_reads. Results of peers have no buffers. */
   TSR__CALL_LOOKS,
-  TSR__CALL_MEETS /* the work of its own, and it meets the others: tsr__call_peers */
+  TSR__CALL_MEETS /* the process works on its own shards and meets its peers: tsr__call_peers */
 };
 
-/* What a process brings to a meeting; valid until the next one. */
+/* The bytes that a process brings to a meeting; valid until the next meeting. */
 typedef struct tsr__call_note {
   const void *data;
   size_t size;
 } tsr__call_note;
 
-/* Rows of columns that go to other parts, as execute/exchange.h has it. Of other processes' parts
- * there are no rows here, neither before nor behind it. */
+/* Rows of columns that go to other parts, as execute/exchange.h has it. The rows of peers' parts
+ * are not here, neither before the exchange nor after it. */
 typedef struct tsr__call_exchange {
   const struct tsr__parts *parts; /* which send, and receive */
   int64_t *counts;                /* [from * parts + to]; those of other processes are filled in */
-  tsr__buffer *const *dest;       /* u16 a row, by part; NULL: rows lie by destination */
+  tsr__buffer *const *dest;       /* [part], u16 a row; NULL: rows lie in order of destination */
   int column_count;
   const struct tsr__colparts *columns;
   tsr__buffer **values; /* out: [column * parts + to], fresh; and as many that stay empty */
@@ -201,28 +202,28 @@ typedef struct tsr__call_exchange {
   int64_t *bytes;       /* that moved between devices, to those here: added to */
 } tsr__call_exchange;
 
-/* Where devices that work together are several processes': each does the work of its own parts, of
- * which alone it has buffers, and they meet. All make the same calls in the same order, and none
- * behind a failure. */
+/* How processes work together on one routine: each process works on its own parts and has buffers
+ * for these alone; then the processes meet. All make the same calls in the same order, and none
+ * after a failure. */
 typedef struct tsr__call_peers {
   void *user;
   int index, count;
-  const bool *wanted; /* by result: whether somebody reads it */
+  const bool *wanted; /* [result]: whether a later step reads it */
   /* [process]; NULL with the error set. */
   const tsr__call_note *(*gather)(void *user, const void *mine, size_t size, tsr__error *error);
   tsr_status (*exchange)(void *user, const tsr__call_exchange *ask, tsr__error *error);
 } tsr__call_peers;
 
-/* Where what is read of operand 0 may be another host's: it must be asked for, elements of a part's
- * buffer, and have come. */
+/* How elements of operand 0 are read that may lie on another host: `want` requests elements of a
+ * part's buffer, `come` waits for all that were requested. */
 typedef struct tsr__call_reads {
   void *user;
   void (*want)(void *user, const tsr__call_part *part, int64_t first, int64_t count);
   tsr_status (*come)(void *user, tsr__error *error);
 } tsr__call_reads;
 
-/* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. Its op says what is
- * to be done; attributes and dtypes are the node's. */
+/* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. The node has the
+ * operation, its attributes and dtypes. */
 typedef struct tsr__call {
   tsr_runtime *rt;
   const tsr__program *program; /* partitioned */
@@ -230,8 +231,8 @@ typedef struct tsr__call {
   int part_count; /* addressable devices; with peers all */
   const tsr__call_part *parts;
   const tsr__call_peers *peers; /* NULL: all parts are done here */
-  const tsr__call_reads *reads; /* NULL: all that is read is here */
-  struct tsr__traffic *traffic; /* what it moves between devices is added */
+  const tsr__call_reads *reads; /* NULL: every element that is read is here */
+  struct tsr__traffic *traffic; /* bytes that the routine moves between devices are added */
 } tsr__call;
 
 /* An accumulator's place on one device, with `count` output elements. */

@@ -978,9 +978,9 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
   tsr__scratch_give(call->rt, panels);
   tsr__scratch_give(call->rt, room);
   if (plan.failed)
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "tsr_%s: no memory left for its blocks; free arrays or raise "
-                          ".memory_limit",
-                          call->name);
+    return tsr__error_set(
+        error, TSR_ENOMEM,
+        "tsr_%s: no memory left for the blocks of the product; free arrays or raise .memory_limit",
+        call->name);
   return atomic_load(&plan.progress.stop) ? tsr__cancelled(error, TSR__PROGRAM) : TSR_OK;
 }

@@ -113,8 +113,8 @@ static tsr_status all_here(const tsr__call *call, const tsr__line_groups *groups
   /* Parts are those of this process: a group with fewer members has the rest elsewhere. */
   if (groups->count * groups->members == call->part_count) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "tsr_%s: lines that are cut over several processes are not yet supported; "
-                        "use a mesh of this process's devices",
+                        "tsr_%s: dims sharded over several processes are not yet supported; use a "
+                        "mesh of this process's devices",
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
@@ -273,8 +273,7 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
   else tsr__parallel_progress(&job.progress, tasks, line_task, &job);
   if (job.failed)
     return tsr__error_set(error, (tsr_status)job.failed,
-                          "tsr_%s: no memory left to work in; free arrays or raise "
-                          ".memory_limit",
+                          "tsr_%s: no scratch memory left; free arrays or raise .memory_limit",
                           tsr__ops[node->op].name);
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
 }

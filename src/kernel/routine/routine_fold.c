@@ -165,10 +165,10 @@ tsr_status tsr__routine_fold(const tsr__call *call, tsr__error *error)
   size_t parts = (size_t)(call->part_count * job.part_count);
   tsr__scratch *room = tsr__scratch_take(call->rt, parts * sizeof *job.parts + 64);
   if (!room)
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "no memory to add up the parts of %d devices; free arrays or raise "
-                          ".memory_limit",
-                          call->part_count);
+    return tsr__error_set(
+        error, TSR_ENOMEM,
+        "no memory to add up the partial sums of %d devices; free arrays or raise .memory_limit",
+        call->part_count);
   job.parts = (void *)room->memory;
   for (int p = 0; p < call->part_count; p++) {
     int64_t chunks = (count_of(call, p) + CHUNK - 1) / CHUNK;

@@ -185,7 +185,7 @@ tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
   int64_t along = x->dims[tsr__dim_of(call->program, node)];
   if (along >= UINT32_MAX)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_%s: %lld elements along a dim; the most is %lld",
+                          "tsr_%s: a dim has %lld elements, expected at most %lld",
                           tsr__ops[node->op].name, (long long)along, (long long)UINT32_MAX - 1);
   tsr__line_groups groups;
   tsr__line_work work = { .width = WIDTH, .room = leaf_bytes(along), .fn = sort_strip };

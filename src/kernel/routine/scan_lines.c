@@ -254,7 +254,7 @@ static void across_task(void *user, int64_t task, int worker)
 static tsr_status no_memory(const tsr__call *call, tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
-                        "tsr_%s: no memory left to work in; free arrays or raise .memory_limit",
+                        "tsr_%s: no scratch memory left; free arrays or raise .memory_limit",
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
@@ -340,7 +340,8 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
       size_t size = get_state(job, &notes[process], state);
       if (!size)
         return tsr__error_set(job->error, TSR_EPEER,
-                              "process %d says less of its lines than this one expects", process);
+                              "process %d published fewer lines than this process expects",
+                              process);
       notes[process].data = (const char *)notes[process].data + size;
       notes[process].size -= size;
       if (state->sums.failed) return no_memory(job->call, job->error);

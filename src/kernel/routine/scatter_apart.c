@@ -567,8 +567,7 @@ static int64_t bytes_of(const apart *job, int group)
 static tsr_status no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
-                        "tsr_scatter: no memory left to work in; free arrays or raise "
-                        ".memory_limit");
+                        "tsr_scatter: no scratch memory left; free arrays or raise .memory_limit");
 }
 
 static tsr_status do_units(apart *job, tsr__error *error)

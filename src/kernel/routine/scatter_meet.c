@@ -156,7 +156,7 @@ static tsr_status read_notes(meeting *m, const tsr__call_note *notes, tsr__error
   for (int p = 0; p < peers->count; p++) {
     if (notes[p].size < sizeof wrong || (p != peers->index && !find_said(m, p, notes[p])))
       return tsr__error_set(error, TSR_EPEER,
-                            "process %d says less of its updates than this one expects", p);
+                            "process %d published fewer updates than this process expects", p);
     memcpy(&wrong, notes[p].data, sizeof wrong);
     if (wrong.position < first.position) first = wrong;
   }
@@ -318,8 +318,7 @@ static tsr_status join_all(meeting *m, tsr__error *error)
     return tsr__cancelled(error, job->progress.what);
   if (!job->failed) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM,
-                        "tsr_scatter: no memory left to work in; free arrays or raise "
-                        ".memory_limit");
+                        "tsr_scatter: no scratch memory left; free arrays or raise .memory_limit");
 }
 
 /* ---- what others finished -------------------------------------------------------------------- */
@@ -381,7 +380,8 @@ static tsr_status take_shares(const meeting *m, int process, tsr__call_note note
       size_t bytes = ((size_t)(elements_of(job, g, k) / along * r.count) * size + 7) / 8 * 8;
       if (note.size < bytes)
         return tsr__error_set(error, TSR_EPEER,
-                              "process %d says less of its sums than this one expects", process);
+                              "process %d published fewer partial sums than this process expects",
+                              process);
       if (here) pass_runs(&u, &r, NULL, note.data);
       pass(&note, bytes);
     }
@@ -395,7 +395,8 @@ static tsr_status meet_again(const meeting *m, tsr__error *error)
   const tsr__call_peers *peers = peers_of(m->job);
   size_t size = put_shares(m, NULL);
   tsr__scratch *mine = tsr__scratch_take(m->job->call->rt, size + 64);
-  if (!mine) return tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
+  if (!mine)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for a round with the other processes");
   memset(mine->memory, 0, size);
   put_shares(m, (char *)mine->memory);
   const tsr__call_note *notes = peers->gather(peers->user, mine->memory, size, error);
@@ -425,7 +426,7 @@ tsr_status tsr__scatter_meet(apart *job, int64_t units, tsr__error *error)
   const tsr__call_note *notes = NULL;
   tsr_status status = TSR_OK;
   if (!m.said || !mine) {
-    status = tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory for a round with the other processes");
   } else {
     /* One block: said | order. */
     m.order = m.said + (int64_t)peers->count * units;

@@ -59,7 +59,7 @@ static const char what[] = "group by";
 
 static tsr_status no_memory(job *j)
 {
-  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for its aggregates; free arrays",
+  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for the aggregates; free arrays",
                         what);
 }
 
@@ -850,7 +850,7 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   size_t parts = (size_t)ask->parts->count;
   tsr__group_records *t = tsr__new(&rt->heap, sizeof *t);
   *out = NULL;
-  if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its aggregates", what);
+  if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the aggregates", what);
   job *j = &t->job;
   /* The ask is copied: it is read again when records come out, with the groups of that time. */
   t->ask = *ask;

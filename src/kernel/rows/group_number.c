@@ -119,7 +119,8 @@ static const char what[] = "group by";
 
 static tsr_status no_memory(job *j)
 {
-  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for its tables; free arrays", what);
+  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for the hash tables; free arrays",
+                        what);
 }
 
 /* Errors of tasks are told after all of them ended. */

@@ -19,7 +19,7 @@ static const char what[] = "group by";
 
 static tsr_status no_memory(tsr__error *error)
 {
-  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its quantiles; free arrays", what);
+  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the quantiles; free arrays", what);
 }
 
 /* ---- one group ------------------------------------------------------------------------------- */

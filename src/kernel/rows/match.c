@@ -31,11 +31,11 @@ tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__erro
    * needs and not what its last buffer did. */
   tsr_memory memory = tsr__devices_of(rt)->ops->memory(rt, device);
   if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "join needs %lld bytes more on device %d, which holds %lld of the %lld "
-                        "that .memory_limit allows; free frames, select fewer columns before the "
-                        "join, or raise the limit",
-                        (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "join needs %lld bytes more on device %d, but the device holds %lld of the %lld bytes that "
+      ".memory_limit allows; free frames, select fewer columns before the join, or raise the limit",
+      (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
 }
 
 static tsr_status short_of_memory(tsr__error *error)
@@ -162,8 +162,8 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
     /* Before anything is allocated for results, which may be a product of two tables. */
     if (m->rows[p] >= (int64_t)TSR__NO_ROW)
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "join gives %lld rows on device %d, where %lld left rows meet equal "
-                            "keys many times over; at most %lld rows fit on a device: filter or "
+                            "join gives %lld rows on device %d, where %lld left rows match many "
+                            "right rows each, expected at most %lld rows per device: filter or "
                             "group before joining, or use more devices",
                             (long long)m->rows[p], m->table[p].device,
                             (long long)m->table[p].left_rows, (long long)TSR__NO_ROW - 1);

@@ -229,7 +229,8 @@ tsr_status tsr__radix_sort(tsr_runtime *rt, const tsr__radix *job, tsr__error *e
   s.rooms = tsr__new_raw(heap, rooms);
   tsr_status status = TSR_OK;
   if (!s.rows || !s.tally || !s.rooms)
-    status = tsr__error_set(error, TSR_ENOMEM, "sort: no memory for its counts; free some arrays");
+    status = tsr__error_set(error, TSR_ENOMEM,
+                            "sort: no memory for the counts of keys; free some arrays");
   s.plans = (plan *)(s.rows + parts);
   for (size_t p = 0; p < parts && !status; p++) s.plans[p] = plan_of(job->differ[p]);
   for (; !status && start_pass(&s); s.pass++) status = run_pass(&s, error);

@@ -578,11 +578,12 @@ static tsr_status refuse_rows(const tsr__within_attr *of, const tsr__fault *faul
   if (of->whom == TSR__WITHIN_SIZES)
     return tsr__error_set(
         error, TSR_EVALUE,
-        "tsr_ragged_all_to_all: a size of %lld rows in .sizes, expected 0 or more", (long long)row);
+        "tsr_ragged_all_to_all: .sizes has a size of %lld rows, expected 0 or more",
+        (long long)row);
   bool put = of->whom == TSR__WITHIN_PUT;
   return tsr__error_set(error, TSR_EVALUE,
-                        "tsr_ragged_all_to_all: %s and .sizes name row %lld of %s, which has rows "
-                        "0 to %lld at each place",
+                        "tsr_ragged_all_to_all: %s and .sizes name row %lld of %s, expected rows 0 "
+                        "to %lld at each position",
                         put ? ".places" : ".starts", (long long)row, put ? ".to" : "x",
                         (long long)fault->limit - 1);
 }

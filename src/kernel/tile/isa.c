@@ -64,13 +64,13 @@ tsr_status tsr__isa_resolve(tsr_runtime *rt)
     for (level = 0; level < TILES && strcmp(all_tiles[level]->isa, ask); level++) continue;
     if (level == TILES)
       return tsr__runtime_fail(rt, TSR_EARG,
-                               "tsr_runtime_open: %s is '%.20s', expected baseline, "
-                               "avx2 or avx512, or nothing for the best one",
+                               "tsr_runtime_open: %s is '%.20s', expected baseline, avx2 or "
+                               "avx512, or no value for the best one",
                                from, ask);
     if (!machine_has(level))
       return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
-                               "tsr_runtime_open: %s is %s, which this "
-                               "machine does not have; leave it out for the best one",
+                               "tsr_runtime_open: %s is %s, but this machine does not have those "
+                               "instructions; leave it out for the best ones",
                                from, ask);
   }
   memcpy(rt->isa, all_tiles[level]->isa, strlen(all_tiles[level]->isa) + 1);

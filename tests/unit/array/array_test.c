@@ -420,7 +420,7 @@ TEST(texts_come_with_a_status)
   CHECK_STR(text, tsr_explain(&x, 1));
   CHECK_STATUS(tsr_text_into(x, NULL), TSR_EARG, NULL);
   CHECK_STR_HAS(tsr_message(s), "array_test.c");
-  CHECK_STR_HAS(tsr_message(s), "tsr_text_into: the place for the text is NULL");
+  CHECK_STR_HAS(tsr_message(s), "tsr_text_into: the pointer for the text is NULL");
   tsr_scope_clear(s);
   text = untouched;
   tsr_array *bad = tsr_add(x, tsr_put(s, values, TSR_I32, TSR_SHAPE(2), tsr_on(NULL, NULL)));
@@ -520,7 +520,8 @@ TEST(what_is_made_of_nothing_is_told_to_what_stands_beside_it)
   tsr_scope_clear(s);
   tsr_array *y = tsr_add(nothing, x);
   CHECK(tsr_is_inert(y));
-  CHECK_STR_HAS(tsr_message(s), "tsr_add: an operand was made of NULL; give arrays");
+  CHECK_STR_HAS(tsr_message(s),
+                "tsr_add: an operand is the result of a call with NULL; give arrays");
   CHECK(tsr_read_scalar(y, &out) == TSR_EARG);
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_mul(x, nothing)) && tsr_message(s)[0]);

@@ -34,7 +34,7 @@ TEST(unsigned_integers_keep_their_bits_or_are_refused)
   CHECK_STATUS(tsr_read(most, &bits, sizeof bits), TSR_OK, s);
   CHECK(bits == UINT64_MAX);
   CHECK(tsr_is_inert(tsr_num(s, "1")));
-  expect(s, TSR_EDTYPE, "tsr_num: a text is no number");
+  expect(s, TSR_EDTYPE, "tsr_num: a text is not a number");
   CHECK_STATUS(tsr_read(tsr_mul(f, UINT64_MAX), sum, sizeof sum), TSR_OK, s);
   CHECK_F64_BITS(sum[0], 0x1p63);
   tsr_frame *df = tsr_frame_new(s, { "i", i }, { "f", f });

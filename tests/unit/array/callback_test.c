@@ -72,7 +72,7 @@ TEST(callbacks_that_fail_leave_nothing)
   } rows[] = {
     { { .fill = fill, .dtype = TSR_I32, .shape = { 2, { 8, 3 } }, .on = tsr_on(mesh, "x") },
       TSR_EIO,
-      "tsr_from_callback: the callback failed for the part of device 2 (input or output failed)" },
+      "tsr_from_callback: the callback failed for the shard of device 2 (input or output failed)" },
     { { .dtype = TSR_I32, .shape = { 2, { 8, 3 } }, .on = tsr_on(mesh, "x") },
       TSR_EARG,
       "tsr_from_callback: the callback is NULL" },

@@ -56,13 +56,14 @@ TEST(first_operation_of_a_fused_chain_with_line_device_and_index)
   tsr_array *root = tsr_sqrt(x);
   const char *line = LINE_BEFORE(1);
   tsr_array *y = tsr_exp(tsr_add(tsr_mul(root, 2), 1));
-  FOUND(&f, y, "sqrt at ", line, "made a NaN at [5,2] on device 2", "of operands without one");
+  FOUND(&f, y, "sqrt at ", line, "computed a NaN at [5,2] on device 2",
+        "from operands without one");
   /* A reduction and a routine, too. */
   FOUND(&f, tsr_sum(tsr_mul(tsr_log(numbers(&f, -1, 0, 1)), 0)), "log at ", "[0,1] on device 0");
   tsr_array *big = tsr_mul(numbers(&f, 1e308, 1, 1), 10);
   FOUND(&f, tsr_sub(big, big), "sub", "[1,1] on device 0");
   FOUND(&f, tsr_mean(tsr_neg(numbers(&f, NAN, 7, 0))), "neg", "[7,0] on device 3",
-        "as its operand has one, made at ");
+        "from an operand that has one, made at ");
   tsr_runtime_close(f.rt);
 }
 
@@ -74,9 +75,9 @@ TEST(every_type_of_floats_and_infinities_where_asked)
     for (int t = 0; t < 4; t++) {
       tsr_array *x = tsr_cast(numbers(&f, 0, 4, 1), types[t]);
       tsr_array *log = tsr_log(x); /* -Inf, no NaN */
-      if (inf) FOUND(&f, log, "log at ", "made an Inf at [4,1] on device 2");
+      if (inf) FOUND(&f, log, "log at ", "computed an Inf at [4,1] on device 2");
       else CHECK_STATUS(tsr_eval(&log, 1), TSR_OK, f.s);
-      FOUND(&f, tsr_sqrt(tsr_neg(x)), "sqrt", "made a NaN at [0,0] on device 0");
+      FOUND(&f, tsr_sqrt(tsr_neg(x)), "sqrt", "computed a NaN at [0,0] on device 0");
     }
     tsr_runtime_close(f.rt);
   }

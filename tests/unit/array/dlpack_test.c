@@ -237,18 +237,18 @@ TEST(hostile_tensors_are_refused_and_released)
     static const char *const texts[16] = {
       "TSR_ESHAPE: tsr_from_dlpack: -1 dims, expected 0 to 16",
       "TSR_ESHAPE: tsr_from_dlpack: 17 dims, expected 0 to 16",
-      "TSR_EARG: tsr_from_dlpack: the shape of its 1 dims is NULL",
+      "TSR_EARG: tsr_from_dlpack: the shape of the tensor's 1 dims is NULL",
       "TSR_ESHAPE: tsr_from_dlpack: ",
       "TSR_ESHAPE: tsr_from_dlpack: ",
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 2, 32 bits and 4 lanes",
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 2, 24 bits and 1 lanes",
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 5, 64 bits and 1 lanes",
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 6, 1 bits and 1 lanes",
-      "TSR_EARG: tsr_from_dlpack: its data is NULL",
-      "TSR_EUNSUPPORTED: tsr_from_dlpack: it lies on a device of kind 2",
-      "TSR_EARG: tsr_from_dlpack: its strides reach further than 63 bits can count",
-      "TSR_EARG: tsr_from_dlpack: its strides reach further than 63 bits can count",
-      "TSR_EARG: tsr_from_dlpack: its offset of 18446744073709551615 bytes is beyond",
+      "TSR_EARG: tsr_from_dlpack: the tensor's data is NULL",
+      "TSR_EUNSUPPORTED: tsr_from_dlpack: the tensor lies on a device of kind 2",
+      "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
+      "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
+      "TSR_EARG: tsr_from_dlpack: the tensor's offset of 18446744073709551615 bytes is beyond",
       "TSR_EAXIS: tsr_from_dlpack: spec \"q\": no axis 'q'",
       "TSR_ENOMEM: tsr_from_dlpack: no memory for",
     };
@@ -296,8 +296,8 @@ TEST(other_mistakes_are_told)
   hand_over(&h, &byte, "u8", TSR_SCALAR);
   h.versioned.major = 2;
   CHECK(tsr_is_inert(tsr_from_dlpack_versioned(s, &h.versioned)));
-  CHECK_STR_HAS(tsr_message(s),
-                "tsr_from_dlpack_versioned: version 2.0, expected 1; ask its maker");
+  CHECK_STR_HAS(tsr_message(s), "tsr_from_dlpack_versioned: the tensor has version 2.0 of DLPack, "
+                                "expected 1; ask its producer");
   CHECK_I64(h.deleted, 1);
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_from_dlpack(s, NULL)));
@@ -315,7 +315,8 @@ TEST(other_mistakes_are_told)
   CHECK_STR_HAS(tsr_message(s), "tsr_to_dlpack: position 1 of f64[], expected 0..0");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_to_dlpack(a, 0, NULL), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "tsr_to_dlpack: the place for the tensor is NULL");
+  CHECK_STR_HAS(tsr_message(s),
+                "tsr_to_dlpack: the pointer for the tensor is NULL; give the address of one");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_to_dlpack(a, 0, &out), TSR_OK, s);
   CHECK(out->tensor.ndim == 0 && *(double *)out->tensor.data == 1.5);

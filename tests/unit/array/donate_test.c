@@ -133,8 +133,8 @@ TEST(readers_that_wait_are_an_error)
   tsr_array *x = numbers(&f, 8), *y[2] = { tsr_add(x, 1), tsr_mul(x, x) };
   CHECK_STATUS(tsr_donate_at(x, "a.c:7"), TSR_OK, f.s);
   CHECK_STATUS(tsr_eval(y, 1), TSR_ESTATE, f.s);
-  CHECK_STR_HAS(tsr_message(f.s), "given up by tsr_donate at a.c:7 is read by 3 operations that "
-                                  "wait, of which this program computes 1; evaluate all of them");
+  CHECK_STR_HAS(tsr_message(f.s), "donated by tsr_donate at a.c:7 is read by 3 waiting operations, "
+                                  "but this program computes only 1 of them; evaluate all of them");
   tsr_scope_clear(f.s);
   CHECK_STATUS(tsr_start(y + 1, 1), TSR_ESTATE, f.s);
   tsr_scope_clear(f.s);
@@ -160,14 +160,15 @@ TEST(later_uses_name_both_lines)
   CHECK_STATUS(tsr_donate_at(x, "a.c:7"), TSR_OK, f.s);
   CHECK_STATUS(tsr_eval(&y, 1), TSR_OK, f.s);
   CHECK_STATUS(tsr_read_at(x, out, sizeof out, "a.c:9"), TSR_ESTATE, f.s);
-  check_gone(&f, "a.c:9: TSR_ESTATE: tsr_read: f32[8]@(x) was given up by tsr_donate at a.c:7; use "
-                 "it before");
+  check_gone(
+      &f,
+      "a.c:9: TSR_ESTATE: tsr_read: f32[8]@(x) was donated by tsr_donate at a.c:7; use it before");
   CHECK(tsr_is_inert(tsr_neg_at(x, "a.c:10")));
   check_gone(&f, "a.c:10: TSR_ESTATE: tsr_neg: operand 1, made at ");
   CHECK_STATUS(tsr_read_at(between, out, sizeof out, "a.c:11"), TSR_ESTATE, f.s);
-  check_gone(&f, "was given up by tsr_donate at a.c:7; use it before");
+  check_gone(&f, "was donated by tsr_donate at a.c:7; use it before");
   CHECK_STATUS(tsr_donate_at(x, "a.c:12"), TSR_ESTATE, f.s);
-  check_gone(&f, "a.c:12: TSR_ESTATE: tsr_donate: f32[8]@(x) was given up by tsr_donate at a.c:7");
+  check_gone(&f, "a.c:12: TSR_ESTATE: tsr_donate: f32[8]@(x) was donated by tsr_donate at a.c:7");
   CHECK_STATUS(tsr_donate(NULL), TSR_EARG, NULL);
   tsr_runtime_close(f.rt);
 }

@@ -70,7 +70,8 @@ TEST(each_element_of_a_pmap_has_its_device)
   CHECK_STR(text, "(-,devices)");
   CHECK_STR(tsr_mesh_text(at.mesh), "devices=4");
   tsr_array *nine = counted(&f, TSR_SHAPE(3, 9));
-  check_refused(&f, tsr_call(all, nine, w), "9 elements need as many devices, but there are 8");
+  check_refused(&f, tsr_call(all, nine, w),
+                "9 elements need as many devices, but there are only 8");
   tsr_function *same = tsr_pmap(one, .in_dims = { 1, TSR_UNMAPPED }, .out_dims = { TSR_UNMAPPED });
   check_refused(&f, tsr_call(same, x, w), "result 0 may differ along devices");
   close_fixture(&f);
@@ -358,7 +359,7 @@ TEST(uneven_shards_are_those_of_arrays)
   check_refused(&f,
                 tsr_shard_map(f.mesh, masked, NULL, .in = { x, there }, .in_specs = { "x", "x" },
                               .out_specs = { "x", "", "" }),
-                "give a multiple, or .uneven");
+                "give a size that divides, or set .uneven");
   close_fixture(&f);
 }
 
@@ -453,21 +454,22 @@ TEST(specs_that_do_not_fit_are_refused)
 {
   fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(4)), *odd = counted(&f, TSR_SHAPE(3));
-  check_refused(&f, map(&f, same, odd, "x", "x"), "give a multiple, or .uneven");
-  check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec of no more dims");
+  check_refused(&f, map(&f, same, odd, "x", "x"), "give a size that divides, or set .uneven");
+  check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec without dims beyond the array's");
   check_refused(&f, map(&f, same, x, "x", "x,y"),
-                "result 0, f64[1] on each device, has fewer dims than its spec \"x,y\"");
-  check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x stands twice in \"x,y,x\"");
-  check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 is 2 to 1, expected each of 0..3");
+                "result 0 is f64[1] on each device, fewer dims than its spec \"x,y\"");
+  check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x is named twice in \"x,y,x\"");
+  check_refused(&f, map(&f, sent_twice, x, "x", "x"),
+                "pair 1 sends from 2 to 1, expected each of 0..3");
   check_refused(&f, map(&f, same, x, "x", ""), "may differ along axis x");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x", "y" },
                               .out_specs = { "x" }),
-                "argument 1 has a spec, but is not there");
+                "argument 1 has a spec, but does not exist");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x" },
                               .out_specs = { "x", "x" }),
-                "result 1 has a spec, but is not there");
+                "result 1 has a spec, but does not exist");
   close_fixture(&f);
 }
 
@@ -529,11 +531,11 @@ TEST(rows_that_are_not_there_are_named)
   } rows[] = { { { 0, 2, 1 }, NULL },
                { { 1, 1, 2 }, NULL },
                { { 9, 0, -4 }, NULL }, /* nobody looks where nothing is sent */
-               { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, which has rows 0 to 1" },
+               { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, expected rows 0 to 1" },
                { { -1, 2, 0 }, ".starts and .sizes name row -1 of x" },
-               { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, which has rows 0 to 2" },
+               { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, expected rows 0 to 2" },
                { { 0, 1, -1 }, ".places and .sizes name row -1 of .to" },
-               { { 0, -2, 0 }, "a size of -2 rows in .sizes, expected 0 or more" } };
+               { { 0, -2, 0 }, ".sizes has a size of -2 rows, expected 0 or more" } };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     fixture f = open_fixture("cpu:4", "x=4");
     sending to = rows[i].to;

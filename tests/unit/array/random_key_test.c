@@ -290,31 +290,33 @@ TEST(what_is_no_key_is_told)
   world w = opened();
   says(&w, tsr_random_split(tsr_num(w.s, 3), 2),
        "TSR_EDTYPE: tsr_random_split: keys are i64[], expected u64; make them with tsr_random_key");
-  says(&w, tsr_random_split(KEYS(1, 2), -1), "TSR_EARG: tsr_random_split: -1 keys of each;");
+  says(&w, tsr_random_split(KEYS(1, 2), -1), "TSR_EARG: tsr_random_split: -1 new keys per key");
   says(&w, tsr_random_split(tsr_full(w.s, 1, TSR_U64, deep, (tsr_sharding){ 0 }), 2),
        "TSR_ESHAPE: tsr_random_split: keys are u64[1,1,");
   says(&w, tsr_random_fold_in(tsr_num(w.s, 3.5), 2),
        "tsr_random_fold_in: keys are f64[], expected");
   says(&w, tsr_random_fold_in(KEYS(1, 2), 2.5),
-       "TSR_EDTYPE: tsr_random_fold_in: what is folded in is f64[], expected integers; cast it");
+       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast it "
+       "first");
   says(&w,
        tsr_random_fold_in(KEYS(1, 2), tsr_iota(w.s, TSR_I32, TSR_SHAPE(3), 0, (tsr_sharding){ 0 })),
        "TSR_ESHAPE");
   says(&w, tsr_uniform(w.s, .keys = tsr_num(w.s, 3), .shape = four),
        "TSR_EDTYPE: tsr_uniform: keys are i64[], expected u64");
   says(&w, tsr_uniform(w.s, .key = 1, .keys = KEYS(1, 2), .shape = four),
-       "TSR_EARG: tsr_uniform: a key and keys; give one of them");
+       "TSR_EARG: tsr_uniform: both .key and .keys are given; give one of them");
   says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four, .key = 1),
-       "TSR_EARG: tsr_normal: stream 4294967296, expected one below 2^32");
+       "TSR_EARG: tsr_normal: .stream is 4294967296, expected less than 2^32");
   says(&w, tsr_normal(w.s, .keys = KEYS(1, 2), .shape = deep),
-       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims at most");
+       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims together at "
+       "most");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_F32, .shape = four, .key = 1),
-       "TSR_EDTYPE: tsr_random_bits: the dtype asked for is f32, expected an integer");
+       "TSR_EDTYPE: tsr_random_bits: .dtype is f32, expected an integer");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_BOOL, .shape = four, .key = 1),
        "bool, expected an integer");
   says(&w, tsr_normal(w.s, .dtype = TSR_I32, .shape = four, .key = 1), "i32, expected a float");
   says(&w, tsr_normal(w.s, .dtype = (tsr_dtype)77, .shape = four, .key = 1),
-       "tsr_normal: 77 is no dtype;");
+       "tsr_normal: 77 is not a dtype;");
   says(&w, tsr_random_bits(w.s, .shape = TSR_SHAPE(-4), .key = 1),
        "tsr_random_bits: dim 0 of shape [-4] is -4");
   says(&w, tsr_random_bits(w.s, .shape = four, .on = tsr_on(w.mesh, "x,y"), .key = 1),
@@ -333,18 +335,19 @@ TEST(what_is_no_range_is_told)
   world w = opened();
   const tsr_shape four = TSR_SHAPE(4);
   says(&w, tsr_uniform(w.s, .shape = four, .low = 1, .key = 1),
-       "TSR_EARG: tsr_uniform: the range is -1 long; give a low below high");
+       "TSR_EARG: tsr_uniform: the range is -1 long; give a low end below the high end");
   says(&w, tsr_uniform(w.s, .shape = four, .low = 2, .high = 2, .key = 1),
        "the range is 0 long; give a low");
   says(&w, tsr_uniform(w.s, .shape = four, .low = NAN, .high = 2, .key = 1),
        "the range is nan long;");
   says(&w, tsr_uniform(w.s, .shape = four, .low = -INFINITY, .high = 2, .key = 1),
-       "tsr_uniform: the range is infinite, inf long; draw less and scale");
+       "tsr_uniform: the range is inf long, expected a finite range; draw from a smaller range and "
+       "scale the result");
   says(&w, tsr_uniform(w.s, .shape = four, .low = -DBL_MAX, .high = DBL_MAX, .key = 1),
-       "is infinite");
+       "expected a finite range");
   says(&w,
        tsr_uniform(w.s, .dtype = TSR_F16, .shape = four, .low = -40000, .high = 40000, .key = 1),
-       "TSR_EARG: tsr_uniform: the range is infinite, 80000 long");
+       "TSR_EARG: tsr_uniform: the range is 80000 long, expected a finite range");
   says(&w, tsr_uniform(w.s, .dtype = TSR_F32, .shape = four, .low = 1, .high = 1 + 1e-9, .key = 1),
        "TSR_EARG: tsr_uniform: the range is ");
   closed(&w);
@@ -382,16 +385,16 @@ TEST(a_draw_without_a_key_is_an_error)
   CHECK_I64(count,
             draws_in("../include/tessera/random.h") + draws_in("../include/tessera/train.h"));
   for (int i = 0; i < count; i++) CHECK(tsr_is_inert(keyless[i]));
-  CHECK_STR_HAS(tsr_message(w.s), "TSR_EARG: tsr_random_bits: no key");
+  CHECK_STR_HAS(tsr_message(w.s), "TSR_EARG: tsr_random_bits: there is no key");
   CHECK_STR_HAS(tsr_message(w.s), "give .key = 7, or .keys of tsr_random_key");
   tsr_scope_clear(w.s);
   tsr_array *x = tsr_arange(w.s, .stop = 5);
-  says(&w, tsr_choice(x, 3), "tsr_choice: no key");
-  says(&w, tsr_choice(x, 3, .by = { .stream = 1 }), "tsr_choice: no key");
-  says(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(2)), "tsr_uniform: no key");
-  says(&w, tsr_permutation(w.s, 5, .on = { 0 }), "tsr_permutation: no key");
+  says(&w, tsr_choice(x, 3), "tsr_choice: there is no key");
+  says(&w, tsr_choice(x, 3, .by = { .stream = 1 }), "tsr_choice: there is no key");
+  says(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(2)), "tsr_uniform: there is no key");
+  says(&w, tsr_permutation(w.s, 5, .on = { 0 }), "tsr_permutation: there is no key");
   tsr_random_args none = { .size = sizeof none, .shape = TSR_SHAPE(2) };
-  says(&w, tsr_normal_at(w.s, &none, TSR_HERE), "tsr_normal: no key");
+  says(&w, tsr_normal_at(w.s, &none, TSR_HERE), "tsr_normal: there is no key");
   /* 0 is a key as others are, where it is given. */
   tsr_array *const zero[] = { DRAWS(&w, .key = 0), tsr_choice(x, 3, .by = { .key = 0 }) };
   tsr_array *const made[] = { DRAWS(&w, .keys = tsr_random_key(w.s, 0)),

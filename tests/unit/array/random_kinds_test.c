@@ -459,43 +459,46 @@ TEST(what_is_no_distribution_is_told)
   const tsr_shape four = TSR_SHAPE(4);
   world w = opened();
   says(&w, tsr_randint(w.s, 3, 3, .shape = four, .key = 1),
-       "TSR_EARG: tsr_randint: from 3 on and below 3 there are no integers");
+       "TSR_EARG: tsr_randint: low is 3 and high is 3, expected low below high");
   says(&w, tsr_randint(w.s, -1, 9, .dtype = TSR_U8, .shape = four, .key = 1),
-       "TSR_EARG: tsr_randint: -1 to 8 are not all of u8; ask for a wider dtype");
+       "TSR_EARG: tsr_randint: -1 to 8 do not all fit u8; ask for a wider dtype");
   says(&w, tsr_randint(w.s, 0, 257, .dtype = TSR_U8, .shape = four, .key = 1),
-       "0 to 256 are not all of u8");
+       "0 to 256 do not all fit u8");
   says(&w, tsr_truncated_normal(w.s, 2, 1, .shape = four, .key = 1),
        "tsr_truncated_normal: the range is -1");
   says(&w, tsr_truncated_normal(w.s, NAN, 1, .shape = four, .key = 1), "the range is nan long");
   says(&w, tsr_truncated_normal(w.s, 7, INFINITY, .shape = four, .key = 1),
-       "of all normal numbers are in the range, expected 1e-6 or more");
+       "of all normal numbers, expected 1e-6 or more");
   says(&w, tsr_gamma(w.s, 0, .shape = four, .key = 1),
-       "TSR_EARG: tsr_gamma: shape 0, expected a positive");
-  says(&w, tsr_gamma(w.s, NAN, .shape = four, .key = 1), "tsr_gamma: shape nan");
-  says(&w, tsr_gamma(w.s, INFINITY, .shape = four, .key = 1), "tsr_gamma: shape inf");
+       "TSR_EARG: tsr_gamma: the shape parameter is 0, expected a positive");
+  says(&w, tsr_gamma(w.s, NAN, .shape = four, .key = 1), "tsr_gamma: the shape parameter is nan");
+  says(&w, tsr_gamma(w.s, INFINITY, .shape = four, .key = 1),
+       "tsr_gamma: the shape parameter is inf");
   says(&w, tsr_bernoulli(w.s, -0.1, .shape = four, .key = 1),
-       "tsr_bernoulli: probability -0.1, expected 0..1");
-  says(&w, tsr_bernoulli(w.s, NAN, .shape = four, .key = 1), "tsr_bernoulli: probability nan");
+       "tsr_bernoulli: the probability is -0.1, expected 0..1");
+  says(&w, tsr_bernoulli(w.s, NAN, .shape = four, .key = 1),
+       "tsr_bernoulli: the probability is nan");
   says(&w, tsr_bernoulli(w.s, 0.5, .dtype = TSR_I32, .shape = four, .key = 1),
        "is i32, expected bool");
   says(&w, tsr_categorical(tsr_cast(COUNT(3), TSR_I32), 0, .key = 1),
-       "TSR_EDTYPE: tsr_categorical: logits are i32[3], expected floats; cast them");
+       "TSR_EDTYPE: tsr_categorical: logits are i32[3], expected floats; cast them first");
   says(&w, tsr_categorical(COUNT(3), 1, .key = 1), "tsr_categorical: dim 1 of f64[3]");
   says(&w, tsr_categorical(COUNT(0), 0, .key = 1), "TSR_E");
   says(&w, tsr_permutation(w.s, -3, .key = 1), "tsr_permutation: dim 0 of shape [-3] is -3");
   says(&w, tsr_shuffle(COUNT(3), 1, .key = 1), "tsr_shuffle: dim 1 of f64[3]");
   says(&w, tsr_shuffle(COUNT(3), 0, .shape = TSR_SHAPE(2), .key = 1),
-       "TSR_ESHAPE: tsr_shuffle: orders of");
+       "TSR_ESHAPE: tsr_shuffle: the keys give orders of");
   says(&w, tsr_choice(COUNT(3), 4, .by = { .key = 1 }),
-       "TSR_EARG: tsr_choice: 4 of 3 slices; choose fewer, or .replace");
-  says(&w, tsr_choice(COUNT(3), -1, .by = { .key = 1 }), "tsr_choice: -1 of 3 slices");
+       "TSR_EARG: tsr_choice: 4 draws from 3 slices without replacement; draw fewer, or set "
+       ".replace");
+  says(&w, tsr_choice(COUNT(3), -1, .by = { .key = 1 }), "tsr_choice: -1 draws from 3 slices");
   says(&w, tsr_choice(COUNT(0), 1, .replace = true, .by = { .key = 1 }),
-       "tsr_choice: 1 of 0 slices");
+       "tsr_choice: 1 draws from 0 slices");
   says(&w, tsr_choice(tsr_num(w.s, 3), 1, .by = { .key = 1 }),
        "TSR_ESHAPE: tsr_choice: i64[] has no dim 0");
   says(&w, tsr_choice(COUNT(3), 1, .weights = COUNT(4), .by = { .key = 1 }),
-       "TSR_ESHAPE: tsr_choice: weights are f64[4], expected 3 numbers");
-  says(&w, tsr_choice(COUNT(3), 1, .by = { .stream = UINT64_C(1) << 40 }), "tsr_choice: stream ");
+       "TSR_ESHAPE: tsr_choice: .weights are f64[4], expected 3 numbers");
+  says(&w, tsr_choice(COUNT(3), 1, .by = { .stream = UINT64_C(1) << 40 }), "tsr_choice: .stream ");
   tsr_array *zeros = tsr_full(w.s, 0, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
   tsr_array *never = tsr_choice(COUNT(3), 2, .replace = true, .weights = zeros, .by = { .key = 1 });
   CHECK_STATUS(tsr_eval(&never, 1), TSR_EVALUE, NULL);

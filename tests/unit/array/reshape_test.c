@@ -212,7 +212,7 @@ TEST(views_of_sharded_dims_exchange_rows_and_gather_nothing)
   const char *text = tsr_explain(&rolled, 1);
   CHECK_STR_HAS(text, "exchange over x=4: 80 bytes");
   CHECK_STR_HAS(text, "because roll at reshape_test.c:");
-  CHECK_STR_HAS(text, "shows elements of other devices");
+  CHECK_STR_HAS(text, "reads elements of other devices");
   check_lies(&f, rolled, "(x,-)", 4 * row);
   check_lies(&f, tsr_roll(a, 16, 0), "(x,-)", 0);
   check_lies(&f, tsr_slice(a, TSR_RANGE(1, TSR_END)), "(x,-)", 3 * row);

@@ -274,17 +274,16 @@ TEST(open_dims_and_sums_are_no_place_for_data)
     tsr_sharding on;
     const char *text;
   } rows[] = {
-    { tsr_on(four_by_two(rt), "x,?"),
-      "spec (x,?) leaves dim 1 to the planner ('?'), but data needs a place; write '-' or an axis "
-      "of mesh x=4,y=2" },
+    { tsr_on(four_by_two(rt), "x,?"), "spec (x,?) leaves dim 1 to the planner ('?'), but data "
+                                      "needs a sharding; write '-' or an axis of mesh x=4,y=2" },
     { tsr_on(four_by_two(rt), "x;sum(y)"),
-      "spec (x,-;sum(y)) says that parts add up to the value; data that is given is whole: leave "
-      "';sum' out (mesh x=4,y=2)" },
+      "spec (x,-;sum(y)) asks for partial sums, but the given data are the values themselves; "
+      "leave ';sum' out (mesh x=4,y=2)" },
     { tsr_on(four_by_two(rt), "x;pinned_host"),
-      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies in 'device' "
-      "alone, which is the default; leave ';pinned_host' out (mesh x=4,y=2)" },
+      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies only in "
+      "'device', the default; leave ';pinned_host' out (mesh x=4,y=2)" },
     { tsr_on(tsr_mesh_abstract(rt, "x=4,y=2"), "x"),
-      "mesh x=4,y=2 is abstract: sizes without devices, where no data can lie; make it with "
+      "mesh x=4,y=2 is abstract: sizes without devices, which hold no data; make the mesh with "
       "tsr_mesh_make" },
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -370,9 +369,8 @@ TEST(abstract_meshes_have_shardings_and_no_devices)
                                                             .sizes = { 2 },
                                                             .devices = (int[]){ 0, 1 },
                                                             .abstract = true });
-  CHECK_STR(tsr_mesh_message(both),
-            "an abstract mesh has no devices, but a list of them was given; "
-            "leave out one of the two");
+  CHECK_STR(tsr_mesh_message(both), "an abstract mesh has no devices, but a list of devices was "
+                                    "given; leave the list or .abstract out");
   tsr_runtime_close(rt);
 }
 
@@ -400,14 +398,17 @@ TEST(sub_meshes_keep_axes_and_devices)
     { "z", 0, 1, "tsr_mesh_sub: no axis 'z'; the mesh has x=4,y=2" },
     { NULL, 0, 1, "tsr_mesh_sub: no axis ''; the mesh has x=4,y=2" },
     { "x", 4, 1,
-      "tsr_mesh_sub: 1 from 4 on along axis 'x', expected at least one of its 4 (mesh x=4,y=2)" },
-    { "x", 0, 0,
-      "tsr_mesh_sub: 0 from 0 on along axis 'x', expected at least one of its 4 (mesh x=4,y=2)" },
-    { "x", 1, INT64_MAX,
-      "tsr_mesh_sub: 9223372036854775807 from 1 on along axis 'x', expected at least one of its 4 "
+      "tsr_mesh_sub: 1 positions from 4 on along axis 'x', expected at least one, all within its 4 "
       "(mesh x=4,y=2)" },
+    { "x", 0, 0,
+      "tsr_mesh_sub: 0 positions from 0 on along axis 'x', expected at least one, all within its 4 "
+      "(mesh x=4,y=2)" },
+    { "x", 1, INT64_MAX,
+      "tsr_mesh_sub: 9223372036854775807 positions from 1 on along axis 'x', expected at least "
+      "one, all within its 4 (mesh x=4,y=2)" },
     { "x", -1, 2,
-      "tsr_mesh_sub: 2 from -1 on along axis 'x', expected at least one of its 4 (mesh x=4,y=2)" },
+      "tsr_mesh_sub: 2 positions from -1 on along axis 'x', expected at least one, all within its "
+      "4 (mesh x=4,y=2)" },
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     CHECK_STR(tsr_mesh_message(tsr_mesh_sub(mesh, bad[i].axis, bad[i].start, bad[i].count)),

@@ -117,7 +117,7 @@ TEST(a_scan_over_devices_tells_what_it_passes_on)
   tsr_array *sums = tsr_cumsum(a, 0);
   CHECK_STR_HAS(tsr_explain(&sums, 1), "prefix over x=4: 432 bytes\n"
                                        "    because cumsum at sorting_test.c");
-  CHECK_STR_HAS(tsr_explain(&sums, 1), "goes along the sharded dim 0 of %0");
+  CHECK_STR_HAS(tsr_explain(&sums, 1), "runs along the sharded dim 0 of %0");
   double last[48];
   CHECK_STATUS(tsr_read(sums, last, sizeof last), TSR_OK, s);
   CHECK_F64_BITS(last[47], 8);

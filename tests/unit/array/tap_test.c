@@ -263,7 +263,7 @@ TEST(what_is_traced_anew_is_told_with_what_changed)
     ": the dtype of array 0 changed: f64[8]@(x), was f32[8]@(x)\n",
     ": the sharding of array 0 changed: f64[8]@(y), was f64[8]@(x)\n",
     ": the bytes at .user changed\n",
-    ": the arguments are (*, *);, were *;\n",
+    ": the forms of the arguments are (*, *);, and were *;\n",
   };
   fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 };

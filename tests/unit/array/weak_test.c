@@ -163,7 +163,8 @@ TEST(macros_take_numbers_on_the_left)
   CHECK(!tsr_scope_status(s));
   tsr_array *i8 = tsr_full(s, 5, TSR_I8, TSR_SHAPE(2), nowhere);
   CHECK(tsr_is_inert(tsr_sub(300, i8)));
-  CHECK_STR_HAS(tsr_message(s), "tsr_sub: the integer 300 does not fit i8; give one that does");
+  CHECK_STR_HAS(tsr_message(s),
+                "tsr_sub: the integer 300 does not fit i8; give a number that fits");
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_sub(tsr_num(s, 300), i8)));
   CHECK_STR_HAS(tsr_message(s), "tsr_sub: the integer 300 does not fit i8");

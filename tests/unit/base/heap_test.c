@@ -101,7 +101,8 @@ TEST(a_heap_has_a_limit)
   void *small = tsr__new(&heap, 100);
   CHECK(small);
   tsr__heap_tell(&heap, says, sizeof says);
-  CHECK_STR_HAS(says, "would hold 105000 bytes of the 100000 that .memory_limit allows");
+  CHECK_STR_HAS(says,
+                "would hold 105000 bytes beside the devices, but .memory_limit allows 100000");
   tsr__heap_tell(&heap, says, sizeof says);
   CHECK_STR(says, "");
   for (int i = 0; i < 3; i++) tsr__del(&heap, block[i], BLOCK);

@@ -128,7 +128,7 @@ static void count_line(tsr_log_level level, const char *area, const char *line, 
 {
   (void)area;
   CHECK_I64(level, TSR_LOG_ERROR);
-  CHECK_STR_HAS(line, "1 blocks were still held");
+  CHECK_STR_HAS(line, "1 blocks of memory were still held");
   ++*(int *)user;
 }
 
@@ -281,7 +281,7 @@ TEST(a_process_may_have_as_many_runtimes_as_keys)
   while (!tsr_runtime_status(open[count++]) && count < MOST);
   CHECK(count > 100 && count < MOST);
   CHECK_STATUS(tsr_runtime_status(open[count - 1]), TSR_ENOMEM, NULL);
-  CHECK_STR_HAS(tsr_runtime_message(open[count - 1]), "close runtimes that are done");
+  CHECK_STR_HAS(tsr_runtime_message(open[count - 1]), "close runtimes that are no longer needed");
   tsr_scope *s = tsr_scope_open(open[count - 1]);
   CHECK_STATUS(tsr_scope_status(s), TSR_ENOMEM, NULL);
   tsr_scope_close(s);

@@ -252,7 +252,7 @@ TEST(other_sizes_with_resize)
   for (int i = 0; i < 32; i++) CHECK_I64(wide[i], i % 4 < 2 ? i / 4 * 2 + i % 4 : 0);
   CHECK(tsr_is_inert(tsr_checkpoint_restore(c, like)));
   CHECK_STR_HAS(tsr_message(s), "TSR_ESHAPE: tsr_checkpoint_restore: 'array' was saved as "
-                                "i32[8,2]@(x,y), and i32[8,4] is asked for; .resize cuts off");
+                                "i32[8,2]@(x,y), but `like` asks for i32[8,4]; .resize cuts off");
   close_world();
 }
 
@@ -275,7 +275,7 @@ TEST(the_newest_steps_stay)
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 10);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_8"))), 8);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 8), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "step_8 is there already; give another .step, or .overwrite");
+  CHECK_STR_HAS(tsr_message(s), "step_8 exists already; give another .step, or set .overwrite");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 77), .step = 8, .overwrite = true), TSR_OK,
                s);
@@ -297,7 +297,7 @@ TEST(a_step_without_its_catalog_is_none)
   test_write(test_tmp("ckpt/step_2/tessera.json.00000000.tmp"), "half", 4);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 1);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_2"))), -1);
-  CHECK_STR_HAS(tsr_message(s), "ckpt/step_2: holds no step that is whole");
+  CHECK_STR_HAS(tsr_message(s), "ckpt/step_2: holds no committed step");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 3), .step = 3), TSR_OK, s);
   CHECK(!there("ckpt/step_2") && there("ckpt/step_1"));
@@ -418,9 +418,10 @@ TEST(wrong_calls_are_refused)
 TEST(frames_of_an_inert_step_are_inert)
 {
   open_world("cpu:2");
-  static const char *const said[] = { "tsr_checkpoint_frame: the saved step is NULL",
-                                      "tsr_checkpoint_open: the scope is NULL",
-                                      "tsr_checkpoint_open: the path is NULL" };
+  static const char *const said[] = {
+    "tsr_checkpoint_frame: the saved step is NULL", "tsr_checkpoint_open: the scope is NULL",
+    "tsr_checkpoint_open: the path is NULL; give the path of a folder"
+  };
   for (int i = 0; i < 3; i++) {
     tsr_saved_step *step = i ? tsr_checkpoint_open(i == 1 ? NULL : s, i == 1 ? "x" : NULL) : NULL;
     CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(step, "a", (tsr_sharding){ 0 })));
@@ -524,7 +525,7 @@ TEST(errors_in_the_background_are_told_once)
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
   CHECK_STATUS(tsr_checkpoint_wait(s), TSR_ESTATE, NULL);
   CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_wait: a save in the background: ");
-  CHECK_STR_HAS(tsr_message(s), "step_0 is there already");
+  CHECK_STR_HAS(tsr_message(s), "step_0 exists already");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
@@ -593,7 +594,7 @@ TEST(what_nobody_asked_for_is_told_when_the_runtime_closes)
     if (cases[i].log || !cases[i].told) CHECK_STR(text, "");
     if (!cases[i].told) CHECK_STR(line, "");
     if (cases[i].told) CHECK_STR_HAS(found, "a save in the background failed: ");
-    if (cases[i].told) CHECK_STR_HAS(found, "step_0 is there already");
+    if (cases[i].told) CHECK_STR_HAS(found, "step_0 exists already");
     const char *end = strchr(text, '\n');
     CHECK(!end || !end[1]); /* one line */
     free(text);
@@ -635,7 +636,7 @@ TEST(frames_come_back)
       tsr_frame *back = tsr_checkpoint_frame(c, names[i], place);
       CHECK_STR(tsr_frame_text(back), tsr_frame_text(frames[i]));
       /* A saved column of texts has each once. */
-      if (i == 0) CHECK_STR_HAS(tsr_frame_explain(back), " (they were made so)");
+      if (i == 0) CHECK_STR_HAS(tsr_frame_explain(back), " (a verb made the codes)");
     }
   tsr_saved_entry entry = tsr_checkpoint_entry(c, 1);
   CHECK_STR(entry.name, "all:values:day");

@@ -54,7 +54,7 @@ TEST(a_busy_listener_keeps_its_socket)
   CHECK(count > 0 && count < MANY);
   CHECK(listen_at(path, &error) < 0);
   CHECK_STATUS(error.status, TSR_EIO, NULL);
-  CHECK_STR_HAS(error.text, "choose another, or end who listens there");
+  CHECK_STR_HAS(error.text, "choose another address, or end the program that listens there");
   while (count) close(fds[--count]);
   int client, server = accept(fd, NULL, NULL);
   while (server >= 0) {

@@ -166,8 +166,8 @@ TEST(each_meeting_is_another_wait)
     tsr__agree_tick(&w.c);
     CHECK(w.members[2].presence == (i < 29 ? TSR__HERE : TSR__FAILED));
   }
-  CHECK_STR_HAS(w.c.cause.text,
-                "process 2 failed: it is alive and for 10 s has not come to a test, "
-                "where process 1 waits");
+  CHECK_STR_HAS(
+      w.c.cause.text,
+      "process 2 failed: it is alive, but for 10 s has not reached a test, where process 1 waits");
   close_world(&w);
 }

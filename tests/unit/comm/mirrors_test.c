@@ -187,7 +187,7 @@ TEST(one_in_vain_is_this_runs_alone)
   tsr__peers_fetch(&w.peers, 1, w.mirror, PIECE - 2);
   tsr__peers_fetch(&w.peers, 1, w.mirror + PIECE, PIECE - 1);
   CHECK_STATUS(tsr__peers_fetched(&w.peers, &error), TSR_EPEER, NULL);
-  CHECK_STR_HAS(error.text, "could not get what another host's process holds");
+  CHECK_STR_HAS(error.text, "could not read the memory of a process on another host");
   CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_EPEER, &error), TSR_EPEER, NULL);
   CHECK(has_come(&w, 1, PIECE - 1));
   error = (tsr__error){ .status = TSR_OK };

@@ -80,8 +80,8 @@ static void check_rows(const row *rows, size_t count)
 #define RUN "TSR_PROCESS_INDEX=3 TSR_PROCESS_COUNT=4 TSR_COORDINATOR=unix:/tmp/t/job TSR_SECRET=ab "
 
 static const row found[] = {
-  { "", "0/1  by nothing: it is alone", TSR_OK },
-  { "PATH=/bin HOME=/root", "0/1  by nothing: it is alone", TSR_OK },
+  { "", "0/1  by nothing: the process runs alone", TSR_OK },
+  { "PATH=/bin HOME=/root", "0/1  by nothing: the process runs alone", TSR_OK },
   { RUN, "3/4 unix:/tmp/t/job by TSR_* variables", TSR_OK },
   { OMPI4, "2/4 10.0.0.5:63056 by Open MPI and its address from there", TSR_OK },
   { "OMPI_MCA_orte_hnp_uri=4096.0;tcp6://[fe80::1,::2]:99 OMPI_COMM_WORLD_SIZE=2 "
@@ -107,7 +107,7 @@ static const row found[] = {
     "0/4 b:63076 by Slurm and its address from there", TSR_OK },
   /* A batch script is no step: it is alone. */
   { "SLURM_JOB_ID=4711 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_NODELIST=node001",
-    "0/1  by nothing: it is alone", TSR_OK },
+    "0/1  by nothing: the process runs alone", TSR_OK },
   /* srun --mpi=pmi2 sets both, and so does mpirun inside an allocation. */
   { "PMI_RANK=3 PMI_SIZE=4 TSR_COORDINATOR=a:1 " SLURM, "3/4 a:1 by MPICH", TSR_OK },
   { OMPI4 " " SLURM, "2/4 10.0.0.5:63056 by Open MPI and its address from there", TSR_OK },
@@ -116,35 +116,37 @@ static const row found[] = {
   { KUBERNETES "TSR_PROCESS_COUNT=2 TSR_COORDINATOR=train-0.train:8476",
     "1/2 train-0.train:8476 by Kubernetes", TSR_OK },
   /* Any pod has these; that makes it no job. */
-  { "KUBERNETES_SERVICE_HOST=10.96.0.1 HOSTNAME=web-5d8", "0/1  by nothing: it is alone", TSR_OK },
+  { "KUBERNETES_SERVICE_HOST=10.96.0.1 HOSTNAME=web-5d8", "0/1  by nothing: the process runs alone",
+    TSR_OK },
   { TORCHRUN, "5/8 node7:29501 by torchrun and its address from there", TSR_OK },
   { "MASTER_ADDR=::1 MASTER_PORT=29500 RANK=0 WORLD_SIZE=2",
     "0/2 [::1]:29500 by torchrun and its address from there", TSR_OK },
   { TORCHRUN "TSR_COORDINATOR=other:1", "5/8 other:1 by torchrun", TSR_OK },
   /* What somebody said goes before launchers around it. */
   { RUN SLURM OMPI5, "3/4 unix:/tmp/t/job by TSR_* variables", TSR_OK },
-  { SLURM "TSR_DETECT=none", "0/1  by nothing: it is alone", TSR_OK },
+  { SLURM "TSR_DETECT=none", "0/1  by nothing: the process runs alone", TSR_OK },
 };
 
 static const row refused[] = {
   { OMPI5,
-    "by Open MPI this is process 7 of 8, but where process 0 listens is not known: Open MPI 5 "
-    "does not say where its processes run; set .coordinator or TSR_COORDINATOR to "
-    "\"HOST:PORT\" of process 0, the same for all",
+    "by Open MPI this is process 7 of 8, but the address of process 0 is unknown: Open MPI 5 does "
+    "not say where its processes run; set .coordinator or TSR_COORDINATOR to \"HOST:PORT\" of "
+    "process 0, the same for all",
     TSR_EARG },
   { HYDRA, "MPICH does not say where its processes run", TSR_EARG },
   { KUBERNETES,
-    "by Kubernetes this is one of several processes, but nothing says how many there are; set "
+    "by Kubernetes this is one of several processes, but the number of processes is unknown; set "
     "TSR_PROCESS_COUNT to the job's .spec.completions",
     TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=2", "it is JOB-0.SUBDOMAIN; set .coordinator", TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=1", "by Kubernetes this is process 1 of 1: there is no such",
+  { KUBERNETES "TSR_PROCESS_COUNT=2", "the address is JOB-0.SUBDOMAIN; set .coordinator",
     TSR_EARG },
+  { KUBERNETES "TSR_PROCESS_COUNT=1",
+    "by Kubernetes this is process 1 of 1, expected a number below the count", TSR_EARG },
   { SLURM, "SLURM_STEP_NODELIST is not set; set .coordinator", TSR_EARG },
   /* By halves. */
   { "OMPI_COMM_WORLD_SIZE=4",
-    "Open MPI seems to have started this process, but OMPI_COMM_WORLD_RANK "
-    "is not set; set it, or TSR_DETECT=none if this process is alone",
+    "Open MPI seems to have started this process, but OMPI_COMM_WORLD_RANK is not set; set the "
+    "variable, or TSR_DETECT=none if this process runs alone",
     TSR_EARG },
   { "PMI_RANK=0", "MPICH seems to have started this process, but PMI_SIZE is not set", TSR_EARG },
   { "SLURM_STEP_ID=0 SLURM_NTASKS=2", "but SLURM_PROCID is not set", TSR_EARG },
@@ -152,23 +154,27 @@ static const row refused[] = {
   { "RANK=1 WORLD_SIZE=2", "MASTER_ADDR is not set; set .coordinator", TSR_EARG },
   { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a", "but MASTER_PORT is not set", TSR_EARG },
   { "MASTER_ADDR=a", "but WORLD_SIZE is not set", TSR_EARG },
-  { "TSR_PROCESS_INDEX=1", "but nothing says how many there are; set TSR_PROCESS_COUNT", TSR_EARG },
-  { "TSR_PROCESS_COUNT=2", "but nothing says which one it is; set TSR_PROCESS_INDEX", TSR_EARG },
+  { "TSR_PROCESS_INDEX=1", "but the number of processes is unknown; set TSR_PROCESS_COUNT",
+    TSR_EARG },
+  { "TSR_PROCESS_COUNT=2", "but the number of this process is unknown; set TSR_PROCESS_INDEX",
+    TSR_EARG },
   { "TSR_PROCESS_COUNT=2 TSR_PROCESS_INDEX=0",
-    "by TSR_* variables this is process 0 of 2, but where process 0 listens is not known",
+    "by TSR_* variables this is process 0 of 2, but the address of process 0 is unknown;",
     TSR_EARG },
   /* Garbage. */
   { "RANK=one WORLD_SIZE=2 MASTER_ADDR=a",
     "torchrun: RANK is \"one\", expected a whole number of at most 65536", TSR_EARG },
   { "RANK=-1 WORLD_SIZE=2", "RANK is \"-1\"", TSR_EARG },
   { "RANK=1 WORLD_SIZE=99999999999999999999", "WORLD_SIZE is \"99999999999999999999\"", TSR_EARG },
-  { "RANK=2 WORLD_SIZE=2", "torchrun: RANK is 2 and WORLD_SIZE is 2: there is no such process",
+  { "RANK=2 WORLD_SIZE=2", "torchrun: RANK is 2, but WORLD_SIZE is 2, expected a number below that",
     TSR_EARG },
-  { "RANK=0 WORLD_SIZE=0", "there is no such process", TSR_EARG },
+  { "RANK=0 WORLD_SIZE=0", "expected a number below that", TSR_EARG },
   { "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=70000", "MASTER_PORT is \"70000\"", TSR_EARG },
   { "TSR_PROCESS_COUNT=0 TSR_PROCESS_INDEX=0", "TSR_PROCESS_COUNT is 0", TSR_EARG },
   { "TSR_PROCESS_COUNT=2 TSR_PROCESS_INDEX=2 TSR_COORDINATOR=a:1",
-    "by TSR_* variables this is process 2 of 2: there is no such process", TSR_EARG },
+    "by TSR_* variables this is process 2 of 2, expected a number below the count: processes are "
+    "numbered from 0",
+    TSR_EARG },
   { "TSR_COORDINATOR=nothing", "\"nothing\" is no address of a coordinator; write \"HOST:PORT\"",
     TSR_EARG },
   { "TSR_COORDINATOR=a:99999", "no address of a coordinator", TSR_EARG },
@@ -189,11 +195,11 @@ static const row refused[] = {
     TSR_EARG },
   /* Contradictions. */
   { TORCHRUN "TSR_PROCESS_COUNT=4",
-    "the number of processes is 4 by TSR_PROCESS_COUNT and 8 by torchrun; unset the one that is "
-    "wrong, or set TSR_DETECT=none",
+    "the number of processes is 4 by TSR_PROCESS_COUNT, but 8 by torchrun; unset the wrong "
+    "variable, or set TSR_DETECT=none",
     TSR_EARG },
-  { TORCHRUN "TSR_PROCESS_INDEX=4", "the number of this process is 4 by TSR_PROCESS_INDEX and 5 by",
-    TSR_EARG },
+  { TORCHRUN "TSR_PROCESS_INDEX=4",
+    "the number of this process is 4 by TSR_PROCESS_INDEX, but 5 by", TSR_EARG },
 };
 
 TEST(environments_of_launchers_are_understood)
@@ -233,10 +239,11 @@ TEST(options_that_are_no_place_are_refused)
     const char *text;
   } cases[] = {
     { { .process_count = -1 }, ".process_count is -1, expected 1 to 65536, or 0 to look for it" },
-    { { .process_index = 1 }, ".process_index is 1 and .process_count is not set; set both" },
+    { { .process_index = 1 }, ".process_index is 1, but .process_count is not set; set both" },
     { { .process_count = 2, .process_index = 2 }, ".process_index is 2, expected 0 to 1" },
     { { .process_count = 2, .process_index = -1 }, ".process_index is -1, expected 0 to 1" },
-    { { .process_count = 2 }, "by options this is process 0 of 2, but where process 0 listens is" },
+    { { .process_count = 2 },
+      "by options this is process 0 of 2, but the address of process 0 is unknown" },
     { { .detect = "pmi" }, ".detect or TSR_DETECT is \"pmi\"" },
     { { .stall_timeout = -1 }, "a timeout is negative" },
     { { .stall_timeout = 1.9 }, ".stall_timeout or TSR_STALL_TIMEOUT is 1.9 s" },
@@ -290,12 +297,12 @@ TEST(processes_are_those_of_the_programs_mpi)
   find_by(true, OMPI4 " TSR_SECRET=own",
           "3/4 10.0.0.7:4711 by MPI and its address from there, own");
   find_by(true, RUN, "3/4 unix:/tmp/t/job by TSR_* variables, ab");
-  find_by(true, "TSR_DETECT=none", "0/1  by nothing: it is alone, ");
+  find_by(true, "TSR_DETECT=none", "0/1  by nothing: the process runs alone, ");
   find_by(false, "TSR_DETECT=mpi", "3/4 10.0.0.7:4711 by MPI and its address from there, drawn");
   /* One whose launcher was another MPI's has a world of one: it is nobody's word. */
   mpi_count = 1;
   find_by(true, TORCHRUN, "5/8 node7:29501 by torchrun and its address from there, ");
-  find_by(true, "", "0/1  by nothing: it is alone, ");
+  find_by(true, "", "0/1  by nothing: the process runs alone, ");
 }
 
 /* Launchers that do not say where process 0 is leave it to MPI. */
@@ -304,13 +311,13 @@ TEST(mpi_says_where_its_launchers_do_not)
   mpi_count = 2;
   find_by(false, HYDRA, "1/2 10.0.0.7:4711 by MPICH and its address from there, drawn");
   find_by(false, HYDRA " TSR_COORDINATOR=a:1", "1/2 a:1 by MPICH, ");
-  find_by(false, OMPI5, "by Open MPI this is process 7 of 8, and by MPI process 1 of 2");
+  find_by(false, OMPI5, "by Open MPI this is process 7 of 8, but by MPI process 1 of 2");
   mpi_count = 8;
   find_by(false, OMPI5, "7/8 10.0.0.7:4711 by Open MPI and its address from there, drawn");
   mpi_count = 0;
   find_by(false, HYDRA,
-          "MPICH does not say where its processes run, and it cannot be asked: the engine is not "
-          "there. Or set .coordinator or TSR_COORDINATOR");
+          "MPICH does not say where its processes run, and MPI cannot tell either: the engine is "
+          "not there. Or set .coordinator or TSR_COORDINATOR");
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */

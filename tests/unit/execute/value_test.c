@@ -132,8 +132,8 @@ TEST(parts_elsewhere_are_not_taken_for_empty)
     for (int i = 0; i < 4; i++)
       CHECK(strstr(errors[i].text, index
                                        ? "read: elements cannot yet be read from other processes: "
-                                         "device 0 is another's"
-                                       : "device 4 is another's"));
+                                         "device 0 belongs to another process"
+                                       : "device 4 belongs to another process"));
     CHECK_I64(number, -5);
     CHECK_I64(one, 7);
     for (int i = 0; i < 100; i++) CHECK_I64(out[i], 9);
@@ -179,7 +179,8 @@ TEST(programs_refuse_what_is_elsewhere)
     if (way == 2) status = tsr_frame_collect(tsr_frame_head(df, 5), &table);
     if (way == 3) status = tsr_frame_collect(df, &table);
     CHECK_STATUS(status, TSR_EUNSUPPORTED, NULL);
-    CHECK_STR_HAS(tsr_message(s), "cannot yet be read from other processes: device 4 is another's");
+    CHECK_STR_HAS(tsr_message(s),
+                  "cannot yet be read from other processes: device 4 belongs to another process");
     tsr_scope_close(s);
   }
   for (int i = 0; i < 100; i++) CHECK_I64(data[i], i);

@@ -289,14 +289,11 @@ static const struct {
     "    a = 3\n"
     "      ^" },
   { "größe > && 1", TSR_EPARSE,
-    "tsr_frame_filter: '&&' is no operator here; write 'and'\n"
-    "    größe > && 1\n"
-    "            ^~" },
+    "tsr_frame_filter: '&&' is not an operator here; write 'and'\n    größe > && 1\n            "
+    "^~" },
   { "who + 1 > 2", TSR_EDTYPE,
-    "tsr_frame_filter: '+' needs numbers, found text; write cast(who, 'f64'); texts "
-    "are put together by concat\n"
-    "    who + 1 > 2\n"
-    "    ^~~" },
+    "tsr_frame_filter: '+' needs numbers, found text; write cast(who, 'f64'); join texts with "
+    "concat\n    who + 1 > 2\n    ^~~" },
   { "who * 2 > 2", TSR_EDTYPE,
     "tsr_frame_filter: '*' needs numbers, found text; write cast(who, 'f64')\n"
     "    who * 2 > 2\n"
@@ -318,17 +315,14 @@ static const struct {
     "    sqrt('x') > 3\n"
     "         ^~~" },
   { "at > '2013-13-01'", TSR_EDTYPE,
-    "tsr_frame_filter: '2013-13-01' is no time; write '2013-01-31' or '2013-01-31T06:00:00Z'\n"
-    "    at > '2013-13-01'\n"
-    "         ^~~~~~~~~~~~" },
+    "tsr_frame_filter: '2013-13-01' is not a time; write '2013-01-31' or '2013-01-31T06:00:00Z'\n  "
+    "  at > '2013-13-01'\n         ^~~~~~~~~~~~" },
   { "a == null", TSR_EDTYPE,
     "tsr_frame_filter: comparing with null is always null; write 'is null' or 'is not null'\n"
     "    a == null\n"
     "         ^~~~" },
   { "who == 'x", TSR_EPARSE,
-    "tsr_frame_filter: the text is not closed; it began with ' here\n"
-    "    who == 'x\n"
-    "           ^~" },
+    "tsr_frame_filter: the text that begins here has no closing '\n    who == 'x\n           ^~" },
   { "a >", TSR_EPARSE,
     "tsr_frame_filter: the expression ends where a column, a value or '(' was expected\n"
     "    a >\n"
@@ -346,34 +340,27 @@ static const struct {
     "    sum(a) > 1\n"
     "    ^~~~~~" },
   { "cast(a, 'int')", TSR_EDTYPE,
-    "tsr_frame_filter: one of 'bool', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64', "
-    "'f16', 'bf16', 'f32', 'f64', 'date', 'time', 'text' must "
-    "stand "
-    "here\n"
-    "    cast(a, 'int')\n"
-    "            ^~~~~" },
+    "tsr_frame_filter: expected one of 'bool', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', "
+    "'u64', 'f16', 'bf16', 'f32', 'f64', 'date', 'time', 'text' here\n    cast(a, 'int')\n         "
+    "   ^~~~~" },
   { "hour(day) > 1", TSR_EDTYPE,
     "tsr_frame_filter: hour needs a time, found date\n"
     "    hour(day) > 1\n"
     "         ^~~" },
   { "day + 1.5 > day", TSR_EDTYPE,
-    "tsr_frame_filter: '+' cannot join date and f64; a date takes integers (days), a time integers "
-    "(microseconds), and '-' its own kind\n"
-    "    day + 1.5 > day\n"
-    "    ^~~~~~~~~" },
+    "tsr_frame_filter: '+' does not take date and f64; add integers to a date (days) or a time "
+    "(microseconds), and subtract dates from dates or times from times\n    day + 1.5 > day\n    "
+    "^~~~~~~~~" },
   { "slice(who, x) == 'a'", TSR_EDTYPE,
-    "tsr_frame_filter: slice takes whole numbers here: slice(x, start, length)\n"
-    "    slice(who, x) == 'a'\n"
-    "               ^" },
+    "tsr_frame_filter: slice takes whole numbers as its start and length: slice(x, start, "
+    "length)\n    slice(who, x) == 'a'\n               ^" },
   { "replace(who, '', 'x') == 'a'", TSR_EDTYPE,
-    "tsr_frame_filter: replace takes texts in quotes here, the first one not empty\n"
-    "    replace(who, '', 'x') == 'a'\n"
-    "                 ^~" },
+    "tsr_frame_filter: replace takes texts in quotes as its second and third argument, the second "
+    "one not empty\n    replace(who, '', 'x') == 'a'\n                 ^~" },
   { "cast(ok, 'date') == day", TSR_EDTYPE,
-    "tsr_frame_filter: a bool cannot become a date\n"
-    "    cast(ok, 'date') == day\n"
-    "    ^~~~~~~~~~~~~~~~" },
-  { "", TSR_EPARSE, "tsr_frame_filter: the expression is empty" },
+    "tsr_frame_filter: a bool cannot be cast to a date\n    cast(ok, 'date') == day\n    "
+    "^~~~~~~~~~~~~~~~" },
+  { "", TSR_EPARSE, "tsr_frame_filter: the expression is empty; write one" },
 };
 
 TEST(expr_messages)
@@ -579,7 +566,7 @@ TEST(expr_list_size)
   const tsr_formula few = { .text = one }, many = { .text = whole };
   CHECK_STATUS(read_formula(&f, &few, true, TSR__IN_ROW), TSR_OK, NULL);
   CHECK_STATUS(read_formula(&f, &many, true, TSR__IN_ROW), TSR_EPARSE, NULL);
-  CHECK_STR_HAS(f.error.text, "with this the list of expressions is too large");
+  CHECK_STR_HAS(f.error.text, "this expression makes the list too large");
   free(text);
   free(one);
   free(tail);

@@ -75,7 +75,7 @@ TEST(one_pass)
            "4 assign r = v / k                         ~3         ~3        ~48        ~48\n"
            "5 aggregate n = count(), total =           ~3          1        ~48         24\n"
            "    sum(v), mean(r)\n",
-           program, "\n~ estimated; what a terminal has run is counted\n");
+           program, "\n~ estimated; steps that a terminal has run are counted\n");
   CHECK_STR(tsr_frame_explain(df), expected);
   collect(df);
   snprintf(expected, sizeof expected, "%s%s",
@@ -184,7 +184,7 @@ TEST(what_nobody_needs_is_not_there)
   CHECK_STR_HAS(text, "columns v (1 of 2)");
   CHECK_STR_HAS(text, "2 select y = v * 3 ");
   CHECK_STR_HAS(tsr_frame_explain(f.df), "\nnothing to run: the columns lie there already\n");
-  CHECK_STR_HAS(tsr_frame_explain(NULL), "could not be made");
+  CHECK_STR_HAS(tsr_frame_explain(NULL), "the frame is inert: its own call failed");
   CHECK_STR_HAS(tsr_message(f.s), "tsr_frame_explain: the frame is NULL; give one");
   tsr_scope_clear(f.s);
   CHECK_STR_HAS(tsr_frame_explain(tsr_frame_filter(f.df, "zz > 1")), "no column 'zz'");

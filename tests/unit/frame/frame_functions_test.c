@@ -196,21 +196,22 @@ TEST(frame_cast_names_what_it_cannot_take)
   for (int m = 0; m < MESHES; m++) {
     tsr_scope *s = tsr_scope_open(rt);
     tsr_frame *df = word_frame(s, tsr_on(tsr_mesh_make(rt, meshes[m]), m == 3 ? "a" : "data"));
-    expect_collect(
-        s, tsr_frame_assign(df, "z", "cast(w, 'i64')"), TSR_EVALUE,
-        "tsr_frame_assign: cast(w, 'i64'): 'no' in row 2 is no i64; try_cast gives null");
+    expect_collect(s, tsr_frame_assign(df, "z", "cast(w, 'i64')"), TSR_EVALUE,
+                   "tsr_frame_assign: cast(w, 'i64'): 'no' in row 2 is not a valid i64; use "
+                   "try_cast, which gives null");
     expect_collect(s, tsr_frame_assign(tsr_frame_filter(df, "row > 2"), "z", "1 + cast(w, 'i64')"),
-                   TSR_EVALUE, "cast(w, 'i64'): '3.5' in row 5 is no i64");
+                   TSR_EVALUE, "cast(w, 'i64'): '3.5' in row 5 is not a valid i64");
     expect_collect(s, tsr_frame_filter(df, "cast(x, 'i32') > 0"), TSR_EVALUE,
-                   "tsr_frame_filter: cast(x, 'i32'): 10000000000 in row 2 is no i32");
+                   "tsr_frame_filter: cast(x, 'i32'): 10000000000 in row 2 is not a valid i32");
     expect_collect(s, tsr_frame_agg(tsr_frame_filter(df, "row == 3"), "sum(cast(x, 'i64'))"),
-                   TSR_EVALUE, "cast(x, 'i64'): nan in row 3 is no i64");
+                   TSR_EVALUE, "cast(x, 'i64'): nan in row 3 is not a valid i64");
     expect_collect(s, tsr_frame_agg(df, "sum(cast(w, 'i64'))"), TSR_EVALUE, "'no' in row 2");
     expect_collect(s, tsr_frame_agg(df, "cast(sum(row) * 1e10, 'i32')"), TSR_EVALUE,
-                   "280000000000 is no i32");
+                   "280000000000 is not a valid i32");
     expect_collect(s, tsr_frame_group_agg(df, "w", "n = cast(max(x), 'i32')"), TSR_EVALUE,
-                   "nan is no i32");
-    expect_collect(s, tsr_frame_assign(df, "z", "cast('x', 'i64')"), TSR_EVALUE, "'x' is no i64");
+                   "nan is not a valid i32");
+    expect_collect(s, tsr_frame_assign(df, "z", "cast('x', 'i64')"), TSR_EVALUE,
+                   "'x' is not a valid i64");
     /* Rows that were dropped, branches not taken and columns not needed say nothing. */
     expect_collect(s, tsr_frame_assign(tsr_frame_filter(df, "row < 2"), "z", "cast(w, 'i64')"),
                    TSR_OK, NULL);

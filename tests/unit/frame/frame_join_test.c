@@ -169,7 +169,8 @@ TEST(join_on_expressions)
   tsr_frame *bad =
       tsr_frame_join(left, tsr_frame_filter(f.right, "id < 7"), "k = cast(name, 'i64')");
   CHECK_STATUS(tsr_frame_collect(bad, &table), TSR_EVALUE, f.s);
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_frame_join: cast(name, 'i64'): 'ann' in row 0 is no i64");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "tsr_frame_join: cast(name, 'i64'): 'ann' in row 0 is not a valid i64");
   tsr_runtime_close(f.rt);
 }
 
@@ -179,9 +180,10 @@ TEST(join_keys_that_are_wrong)
   static const struct {
     const char *on, *says;
   } all[] = {
-    { "k = name", "the key is i64 on the left and text on the right; write "
-                  "\"k = cast(name, 'i64')\"" },
-    { "who = id", "text on the left and i64 on the right; write \"cast(who, 'i64') = id\"" },
+    { "k = name", "the key is i64 in the left frame and text in the right frame; write \"k = "
+                  "cast(name, 'i64')\"" },
+    { "who = id",
+      "text in the left frame and i64 in the right frame; write \"cast(who, 'i64') = id\"" },
     { "who = x > 1", "write \"cast(who, 'bool') = x > 1\"" },
     { "k = x > 1", "write \"k = cast(x > 1, 'i64')\"" },
     { "lower(who) = id", "write \"cast(lower(who), 'i64') = id\"" },
@@ -190,8 +192,8 @@ TEST(join_keys_that_are_wrong)
     { "k = lower(nope)", "the right frame has no column 'nope'" },
     { "id", "the left frame has no column 'id'" },
     { "k + id = id", "the left frame has no column 'id'" },
-    { "k == id", "keys that meet are written with one '='" },
-    { "k = 3", "a key reads a column of its frame; to compare with a value filter the frame" },
+    { "k == id", "write '=' between the left and the right key" },
+    { "k = 3", "the key reads no column of its frame; to compare with a value, filter the frame" },
     { "sum(k) = id", "sum(...) reduces rows and cannot stand here" },
     { "k = id = x", "found = where" },
     { "k = ", "the expression ends where" },

@@ -87,7 +87,7 @@ TEST(frame_new_refuses)
   tsr_frame_new(f.s, { "", x });
   expect(f.s, TSR_ECOLUMN, "a column's name is empty");
   tsr_frame_new(f.s, { "\xff", x });
-  expect(f.s, TSR_ECOLUMN, "no UTF-8");
+  expect(f.s, TSR_ECOLUMN, "not UTF-8");
   tsr_frame_new(f.s, { "a", NULL });
   expect(f.s, TSR_EARG, "the array of column 'a' is NULL");
   tsr_frame_new_at(f.s, NULL, 0, TSR_HERE);
@@ -98,7 +98,7 @@ TEST(frame_new_refuses)
   tsr_frame_text_column(
       tsr_frame_new(f.s, { "a", tsr_put(f.s, data, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 }) }),
       "t", texts, 2);
-  expect(f.s, TSR_EPARSE, "text 1 is no UTF-8");
+  expect(f.s, TSR_EPARSE, "text 1 is not UTF-8");
   close_fixture(&f);
 }
 
@@ -166,7 +166,7 @@ TEST(frame_null_arguments)
   tsr_frame *missing = NULL;
   expect(f.s, TSR_EARG, "tsr_frame_filter: the frame is NULL; give one");
   CHECK(tsr_frame_is_inert(tsr_frame_join(f.df, missing, "k")));
-  expect(f.s, TSR_EARG, "tsr_frame_join: frame 2 of 2 is NULL; see whether");
+  expect(f.s, TSR_EARG, "tsr_frame_join: frame 2 of 2 is NULL; check the call");
   CHECK(tsr_frame_is_inert(tsr_frame_join(missing, f.df, "k")));
   expect(f.s, TSR_EARG, "tsr_frame_join: frame 1 of 2 is NULL");
   CHECK(tsr_frame_is_inert(tsr_frame_concat(f.df, f.df, missing)));
@@ -209,10 +209,10 @@ TEST(frame_chains_refuse)
   expect(f.s, TSR_ECOLUMN, "the name 'k' is taken");
   tsr_frame_agg(f.df, "sum(k), sum( k )");
   expect(f.s, TSR_ECOLUMN,
-         "the name 'sum(k)' is taken; name one 'other = ...'\n    sum(k), sum( k )\n"
-         "            ^~~~~~~~");
+         "the name 'sum(k)' is taken; give one of the two another name: 'other = ...'\n    sum(k), "
+         "sum( k )\n            ^~~~~~~~");
   tsr_frame_agg(f.df, "k");
-  expect(f.s, TSR_EDTYPE, "column 'k' stands outside an aggregate");
+  expect(f.s, TSR_EDTYPE, "column 'k' stands outside of an aggregate");
   tsr_frame_head(f.df, -1);
   expect(f.s, TSR_EARG, "-1 rows, expected 0 or more");
   tsr_frame_group_agg(f.df, "nope", "count()");
@@ -226,7 +226,7 @@ TEST(frame_chains_refuse)
   tsr_frame_sort(f.df, "k down");
   expect(f.s, TSR_EPARSE, "found down where an operator, 'asc', 'desc', 'nulls', ',' or the end");
   tsr_frame_sort(f.df, "");
-  expect(f.s, TSR_EPARSE, "tsr_frame_sort: the expression is empty");
+  expect(f.s, TSR_EPARSE, "tsr_frame_sort: the expression is empty; write one");
   tsr_frame_sort(f.df, "sum(k)");
   expect(f.s, TSR_EDTYPE, "reduces rows and cannot stand here");
   tsr_frame_limit(f.df, -2, 3);
@@ -238,7 +238,7 @@ TEST(frame_chains_refuse)
   tsr_frame_sample(f.df, .fraction = 1.5);
   expect(f.s, TSR_EARG, "not between 0 and 1");
   tsr_frame_distinct(f.df, "k desc");
-  expect(f.s, TSR_EPARSE, "rows keep their order here");
+  expect(f.s, TSR_EPARSE, "as rows keep their order");
   tsr_frame_group_head(f.df, "k", -1);
   expect(f.s, TSR_EARG, "tsr_frame_group_head: -1 rows");
   tsr_frame_with_row_index(f.df, "k");
@@ -246,11 +246,11 @@ TEST(frame_chains_refuse)
   tsr_frame_concat(f.df, tsr_frame_select(f.df, "k"));
   expect(f.s, TSR_ECOLUMN, "frame 2 has no column 'v'");
   tsr_frame_concat(tsr_frame_select(f.df, "k"), tsr_frame_select(f.df, "k = who"));
-  expect(f.s, TSR_EDTYPE, "column 'k' is text in frame 2 and i64 before");
+  expect(f.s, TSR_EDTYPE, "column 'k' is text in frame 2 and i64 in the frames before");
   tsr_frame_join(f.df, f.df, "k = nope");
   expect(f.s, TSR_ECOLUMN, "the right frame has no column 'nope'");
   tsr_frame_join(f.df, f.df, "k = who");
-  expect(f.s, TSR_EDTYPE, "the key is i64 on the left and text on the right");
+  expect(f.s, TSR_EDTYPE, "the key is i64 in the left frame and text in the right");
   tsr_frame_join(tsr_frame_assign(f.df, "v_right", "1"), f.df, "k");
   expect(f.s, TSR_ECOLUMN, "'v_right' is taken too");
   tsr_frame_scatter(f.df, tsr_on(f.mesh, "data,data"));
@@ -265,7 +265,7 @@ TEST(frame_chains_refuse)
   tsr_frame_add(k, v);
   expect(f.s, TSR_ECOLUMN, "the right frame has no column 'k'");
   tsr_frame_add(k, tsr_frame_select(f.df, "k, v"));
-  expect(f.s, TSR_ECOLUMN, "the left frame has 1 columns, the right one 2");
+  expect(f.s, TSR_ECOLUMN, "the left frame has 1 columns, the right frame has 2");
   tsr_frame_add(tsr_frame_filter(k, "k > 3"), tsr_frame_filter(k, "k > 4"));
   expect(f.s, TSR_ESHAPE, "different filters");
   CHECK_STATUS(tsr_row_status(tsr_frame_row(f.df)), TSR_ESHAPE, NULL);
@@ -618,8 +618,7 @@ TEST(frame_overflow_names_the_row)
   char text[200];
   snprintf(text, sizeof text, "k * %s", big);
   tsr_frame *df = tsr_frame_assign(f.df, "z", text);
-  overflows(&f, df,
-            "tsr_frame_assign: k * 100000000000000000: an integer leaves its range in row 93");
+  overflows(&f, df, "tsr_frame_assign: k * 100000000000000000: an integer overflows in row 93");
   overflows(&f, tsr_frame_agg(df, "max(z)"), "in row 93");
   /* Not where it is not needed, filtered out before, null, or in a branch not taken. */
   CHECK_F64_BITS(number(tsr_frame_agg(df, "n = count()"), "n"), 100);
@@ -641,9 +640,9 @@ TEST(frame_overflow_names_the_row)
   overflows(&f, tsr_frame_assign(f.df, "z", "k ** 10"), "in row 79");
   overflows(&f, tsr_frame_mul(tsr_frame_select(f.df, "k"), INT64_MAX),
             "tsr_frame_mul: an integer "
-            "leaves its range in row 2");
+            "overflows in row 2");
   overflows(&f, tsr_frame_agg(f.df, "sum(k * 4000000000000000)"), "does not fit i64");
-  overflows(&f, tsr_frame_agg(f.df, "sum(k) * 4000000000000000"), "an integer leaves its range;");
+  overflows(&f, tsr_frame_agg(f.df, "sum(k) * 4000000000000000"), "an integer overflows;");
   /* i32 columns leave the range of i32. */
   int32_t small[3] = { 1, 46341, -46341 };
   tsr_frame *narrow =
@@ -855,7 +854,7 @@ TEST(frame_reading_tells_what_all_columns_need)
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = NEED / 2);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_table *table = NULL;
-  snprintf(need, sizeof need, "needs at least %d more bytes by its tsr_frame_sort",
+  snprintf(need, sizeof need, "needs at least %d more bytes for its tsr_frame_sort",
            ROWS * (3 * 8 + 3 * 8 + 4));
   tsr_frame *df = tsr_frame_read_csv(s, path);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "a"), &table), TSR_ENOMEM, s);
@@ -902,7 +901,7 @@ TEST_TIMEOUT(frame_dictionaries_count_towards_the_limit, 300)
   int64_t used = rt->heap.used, live = rt->heap.live;
   for (int round = 0; round < 2; round++) {
     CHECK_STATUS(largest_text(rt, many_texts(ROWS), message), TSR_ENOMEM, NULL);
-    CHECK_STR_HAS(message, "of the 268435456 that .memory_limit allows it");
+    CHECK_STR_HAS(message, "but .memory_limit allows 268435456");
     CHECK(rt->heap.used <= used + (16 << 20) &&
           rt->heap.live <= live + 64); /* what is kept for reuse */
   }
@@ -924,7 +923,7 @@ TEST(frame_tables_count_towards_the_limit)
   tsr_table *table = NULL;
   rt->heap.limit = rt->heap.used + ROWS * 8;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ENOMEM, s);
-  CHECK_STR_HAS(tsr_message(s), "that .memory_limit allows it; read fewer columns");
+  CHECK_STR_HAS(tsr_message(s), "but .memory_limit allows ");
   tsr_scope_clear(s);
   rt->heap.limit = rt->heap.used + 3 * ROWS * 8;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);

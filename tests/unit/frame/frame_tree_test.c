@@ -173,11 +173,14 @@ static void check_refused(verb_fn *verb, const char *says)
 TEST(verbs_that_make_rows_are_refused_in_a_body)
 {
   open_world();
-  check_refused(filtered, "tsr_frame_filter: in the body of a function a frame keeps its rows");
-  check_refused(sorted, "tsr_frame_sort: in the body");
-  check_refused(grouped, "tsr_frame_group_agg: in the body");
-  check_refused(shortened, "tsr_frame_head: in the body");
-  check_refused(joined, "tsr_frame_join: in the body");
+  check_refused(
+      filtered,
+      "tsr_frame_filter: the number or order of rows cannot change in the body of a function");
+  check_refused(sorted, "tsr_frame_sort: the number or order of rows cannot change in the body");
+  check_refused(grouped,
+                "tsr_frame_group_agg: the number or order of rows cannot change in the body");
+  check_refused(shortened, "tsr_frame_head: the number or order of rows cannot change in the body");
+  check_refused(joined, "tsr_frame_join: the number or order of rows cannot change in the body");
   check_refused(holed, "column 'n' may have nulls");
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   check_same(tsr_frame_map(df, halved, &(double){ 1 }), tsr_frame_div(df, 1));

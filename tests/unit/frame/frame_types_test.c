@@ -411,8 +411,8 @@ TEST(small_integers_leave_their_range)
   tsr_frame *df = tsr_frame_new(d.s, { "a", tsr_put(d.s, a, TSR_I8, TSR_SHAPE(4), none) },
                                 { "b", tsr_put(d.s, b, TSR_U8, TSR_SHAPE(4), none) },
                                 { "c", tsr_put(d.s, c, TSR_U64, TSR_SHAPE(4), none) });
-  check_leaves(&d, df, "r = a + a", "an integer leaves its range in row 1");
-  check_leaves(&d, df, "r = a * 2", "an integer leaves its range in row 1");
+  check_leaves(&d, df, "r = a + a", "an integer overflows in row 1");
+  check_leaves(&d, df, "r = a * 2", "an integer overflows in row 1");
   check_leaves(&d, df, "r = -a", "in row 2");
   check_leaves(&d, df, "r = abs(a)", "in row 2");
   check_leaves(&d, df, "r = a // -1", "in row 2");
@@ -424,9 +424,9 @@ TEST(small_integers_leave_their_range)
   check_leaves(&d, df, "r = c + 1", "in row 1");
   check_leaves(&d, df, "r = c - 1", "in row 0");
   check_leaves(&d, df, "r = c * 2", "in row 1");
-  check_leaves(&d, df, "r = cast(c, 'i64')", "18446744073709551615 in row 1 is no i64");
-  check_leaves(&d, df, "r = cast(a, 'u8')", "-128 in row 2 is no u8");
-  check_leaves(&d, df, "r = cast(b, 'i8')", "200 in row 1 is no i8");
+  check_leaves(&d, df, "r = cast(c, 'i64')", "18446744073709551615 in row 1 is not a valid i64");
+  check_leaves(&d, df, "r = cast(a, 'u8')", "-128 in row 2 is not a valid u8");
+  check_leaves(&d, df, "r = cast(b, 'i8')", "200 in row 1 is not a valid i8");
   check_leaves(&d, df, "r = round(c, -1)", "in row 1");
   tsr_table *table = NULL;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, "b + a"), &table), TSR_OK, d.s);
@@ -527,7 +527,7 @@ TEST(what_a_forced_type_does_not_hold_is_a_bad_row)
     char text[100], types[20], expected[100];
     snprintf(text, sizeof text, "a,b\n1,7\n%s,8\nNA,9\n", cases[i].bad);
     snprintf(types, sizeof types, "a %s", cases[i].type);
-    snprintf(expected, sizeof expected, "\"%s\" is no %s, the type that was given", cases[i].bad,
+    snprintf(expected, sizeof expected, "\"%s\" is not a valid %s, the type given", cases[i].bad,
              cases[i].type);
     test_write(test_tmp("bad.csv"), text, strlen(text));
     tsr_table *table = NULL;

@@ -128,16 +128,16 @@ TEST(what_does_not_fit_is_told)
   CHECK_STR(tsr_frame_incompatible(rows, tsr_frame_assign(rows, "a", "a + 1")), NULL);
   CHECK_STR(tsr_frame_incompatible(rows, local),
             "the rows of the right frame lie on one device and would be sent to (data) on "
-            "data=2,model=4; put them there, or use tsr_frame_scatter once");
+            "data=2,model=4; place both frames alike, or use tsr_frame_scatter once");
   CHECK_STR_HAS(tsr_frame_incompatible(local, rows),
                 "the rows of the left frame lie on one device");
   CHECK_STR_HAS(tsr_frame_incompatible(rows, frame_on(&f, "model")),
                 "right frame lie on (model) on data=2,model=4 and would be sent to (data)");
   CHECK_STR_HAS(tsr_frame_incompatible(rows, tsr_frame_filter(rows, "a > 3")),
                 "come from different filters");
-  CHECK_STR(tsr_frame_incompatible(rows, NULL), "the right frame could not be made");
+  CHECK_STR(tsr_frame_incompatible(rows, NULL), "the right frame is inert: its own call failed");
   CHECK_STR(tsr_frame_incompatible(tsr_frame_filter(rows, "b"), rows),
-            "the left frame could not be made");
+            "the left frame is inert: its own call failed");
   CHECK(tsr_frame_incompatible(NULL, NULL) != NULL);
   tsr_runtime_close(f.rt);
 }

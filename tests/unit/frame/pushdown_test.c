@@ -99,7 +99,7 @@ TEST(texts_of_a_filter_alone_are_not_kept)
     tsr_frame *agg = tsr_frame_agg(few, "n = count()");
     for (int twice = 0; twice < 2; twice++) {
       CHECK_STR_HAS(tsr_frame_explain(agg), "'odd') and name != 'x' keeps 1 of");
-      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (filters alone ask for them)");
+      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (only filters read them)");
     }
     tsr_scope_close(s);
     tsr_runtime_close(rt);
@@ -202,7 +202,7 @@ TEST(texts_of_lines_and_streams_that_a_filter_drops_are_not_kept)
     for (int twice = 0; twice < 2; twice++) {
       CHECK_I64(tsr_row_i64(tsr_frame_row(agg), "n"), (ROWS - 1000) / 100);
       CHECK_STR_HAS(tsr_frame_explain(agg), "'99x') and k >= 1000 keeps 590");
-      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (filters alone ask for them)");
+      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (only filters read them)");
     }
     tsr_scope_close(s);
     s = tsr_scope_open(rt);
@@ -259,7 +259,7 @@ TEST(dropped_rows_are_looked_at)
   } cases[] = {
     { "0.5", NULL, TSR_COL_F64, NULL },
     { "x", NULL, TSR_COL_TEXT, NULL },
-    { "x", "x i64", 0, "row 21000, column \"x\": \"x\" is no i64" },
+    { "x", "x i64", 0, "row 21000, column \"x\": \"x\" is not a valid i64" },
     { "\xff", "x text", 0, "row 21000, column \"x\": the byte 0xff" },
     { "1,2", NULL, 0, "row 21000 has 4 fields" },
     { "", NULL, TSR_COL_I64, NULL },

@@ -100,7 +100,7 @@ TEST(room_is_told_before_work)
   for (int i = 0; i < 4; i++) {
     char message[1000], least[100];
     int64_t peak, need = cases[i].need * SMALL;
-    snprintf(least, sizeof least, "needs at least %lld more bytes by its %s", (long long)need,
+    snprintf(least, sizeof least, "needs at least %lld more bytes for its %s", (long long)need,
              cases[i].step);
     CHECK_I64(run("cpu:1", need - 1, path, cases[i].job, &peak, message), TSR_ENOMEM);
     CHECK_STR_HAS(message, least);

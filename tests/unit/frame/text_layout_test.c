@@ -228,10 +228,10 @@ static void check_said(text_fn *fn, int rows, const char *layout, const char *ex
 
 TEST(explain_says_which_layout_was_chosen_and_why)
 {
-  check_said(id_text, ROWS, NULL, "    texts as views: w (most that came were new)\n");
-  check_said(few_text, ROWS, NULL, "    texts as codes: w (most that came were known)\n");
-  check_said(few_text, 2000, NULL, "    texts as codes: w (most that came were known)\n");
-  check_said(id_text, 2000, NULL, "    texts as codes: w (too few came to choose)\n");
+  check_said(id_text, ROWS, NULL, "    texts as views: w (most texts are distinct)\n");
+  check_said(few_text, ROWS, NULL, "    texts as codes: w (most texts repeat)\n");
+  check_said(few_text, 2000, NULL, "    texts as codes: w (most texts repeat)\n");
+  check_said(id_text, 2000, NULL, "    texts as codes: w (too few texts were read to choose)\n");
   check_said(id_text, 2000, "views", "    texts as views: w ($TSR_TEXTS asks for it)\n");
   check_said(id_text, 2000, "codes", "    texts as codes: w ($TSR_TEXTS asks for it)\n");
 }
@@ -253,8 +253,8 @@ TEST(explain_has_a_line_for_each_reason)
   CHECK_STATUS(tsr_frame_write_csv(df, path), TSR_OK, s);
   df = tsr_frame_read_csv(s, path, .types = "b text");
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("again.csv")), TSR_OK, s);
-  CHECK_STR_HAS(tsr_frame_explain(df), "    texts as codes: a, c (most that came were known)\n"
-                                       "    texts as codes: b (too few came to choose)\n");
+  CHECK_STR_HAS(tsr_frame_explain(df), "    texts as codes: a, c (most texts repeat)\n    texts as "
+                                       "codes: b (too few texts were read to choose)\n");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -245,7 +245,7 @@ TEST(inert_roots_report_their_scopes_error)
       "a bool or an integer; convert it with tsr_cast");
   tsr_scope_clear(f.s);
   check_refused(&f, bad, TSR_ESTATE,
-                "the array made at bad.c:1 comes of a failed call whose error was cleared");
+                "the array made at bad.c:1 is the result of a failed call whose error was cleared");
   check_refused(&f, tsr__make_inert(NULL, NULL), TSR_EARG,
                 "an array was made in a scope that is NULL or was never opened");
   check_refused(&f, NULL, TSR_EARG, "array 1 is NULL; give an array");

@@ -376,8 +376,8 @@ TEST(calls_say_what_does_not_fit)
     const char *says;
   } cases[] = {
     { call_long(&f, region, x, 5), "5 operands, but the program takes argument 6" },
-    { take_out(&f, good, 2), "result 2 of an array of 2 results" },
-    { take_out(&f, x[0], 0), "result 0 of an array of 0 results" },
+    { take_out(&f, good, 2), "result 2 does not exist in an array of 2 results" },
+    { take_out(&f, x[0], 0), "result 0 does not exist in an array of 0 results" },
     { fixture_make(TSR__OP_ADD, x[0], good, NULL, NULL), "operand 2 has 2 results" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) CHECK(cases[i].made->inert);

@@ -250,7 +250,7 @@ TEST(each_reason_is_told_with_the_line_of_the_user)
     if (!tells(text, why))
       FAIL("reason %d (%s) is not told in: %s", why, tsr__whys[why].what, text);
     bool gives = programs[why] == asked || programs[why] == constrained || programs[why] == on;
-    if (!gives && strstr(text, "asked for")) FAIL("nobody asked: %s", text);
+    if (!gives && strstr(text, "asks for")) FAIL("nobody asked: %s", text);
     free(text);
     close_fixture(&f);
   }

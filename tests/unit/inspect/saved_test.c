@@ -408,8 +408,8 @@ TEST(on_sizes_without_devices_a_function_is_planned_all_the_same)
   made = tsr_item(made, 0);
   CHECK_I64(tsr_eval(&made, 1), TSR_EAXIS);
   check_message(s, TSR_EAXIS,
-                "mesh x=2,y=2 of 4 devices, for which a function was saved that was loaded here, "
-                "and the runtime has 1; open it with 4 or more");
+                "mesh x=2,y=2 of 4 devices, the mesh of a loaded function, but the runtime has 1; "
+                "open the runtime with 4 or more");
   tsr_runtime_close(rt);
   tsr_runtime_close(x.rt);
 }
@@ -454,7 +454,7 @@ TEST(arguments_come_from_a_checkpoint_on_any_number_of_devices)
     if (i >= 2) check_message(s, TSR_EAXIS, "mesh x=2,y=2 of 4 devices");
     rows = tsr_iota(s, TSR_F64, TSR_SHAPE(6, 4), 0, (tsr_sharding){ 0 });
     CHECK(tsr_is_inert(tsr_call(g, rows, back)));
-    check_message(s, TSR_EARG, "it takes f64[8,4]@(x,-), f64[4,6]@(-,y)");
+    check_message(s, TSR_EARG, "the function takes f64[8,4]@(x,-), f64[4,6]@(-,y)");
     rows = tsr_iota(s, TSR_F64, TSR_SHAPE(8, 4), 0, tsr_on(line, "-"));
     CHECK(tsr_is_inert(tsr_call(g, rows, back)));
     check_message(s, TSR_EAXIS, " on mesh x=2,y=2 of 4 devices");
@@ -588,13 +588,13 @@ TEST(what_is_too_much_for_a_text_is_not_written)
 {
   fixture x = open_fixture();
   check_many(&x, (many){ .operands = 1024 }, 0, NULL);
-  check_many(&x, (many){ .operands = 1025 }, 0, "1025 operands, and a text has 1024 of them");
+  check_many(&x, (many){ .operands = 1025 }, 0, "1025 operands, expected at most 1024");
   check_many(&x, (many){ .results = 1024 }, 0, NULL);
-  check_many(&x, (many){ .results = 1025 }, 0, "1025 results, and a text has 1024 of them");
+  check_many(&x, (many){ .results = 1025 }, 0, "1025 results, expected at most 1024");
   check_many(&x, (many){ 0 }, 1024, NULL);
-  check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, and a text has 1024 of them");
+  check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, expected at most 1024");
   check_many(&x, (many){ .depth = 33 }, 0, NULL);
-  check_many(&x, (many){ .depth = 34 }, 0, "trees in trees, and a text has 33 of them");
+  check_many(&x, (many){ .depth = 34 }, 0, "nested trees, expected at most 33");
   check_many(&x, (many){ .regions = 1000 }, 0, NULL);
   check_many(&x, (many){ .regions = 1001 }, 0, "more than 1000 regions");
   tsr_runtime_close(x.rt);
@@ -628,9 +628,9 @@ TEST(what_cannot_be_saved_or_called_says_so)
   CHECK(tsr_is_inert(tsr_call(g, tsr_cast(a, TSR_F32))));
   check_message(x.s, TSR_EARG, "was saved for f64[8,4]");
   CHECK(tsr_is_inert(tsr_call(g, a, a)));
-  check_message(x.s, TSR_EARG, "arguments of the forms *;*;");
+  check_message(x.s, TSR_EARG, "arguments have the forms *;*;");
   CHECK(tsr_is_inert(tsr_call(g, tsr_tuple(x.s, a))));
-  check_message(x.s, TSR_EARG, "arguments of the forms (*);");
+  check_message(x.s, TSR_EARG, "arguments have the forms (*);");
   CHECK_STATUS(tsr_eval(&(tsr_array *){ tsr_call(g, a) }, 1), TSR_OK, x.s);
   tsr_runtime_close(x.rt);
 }
@@ -643,7 +643,7 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
     const char *text, *says;
   } cases[] = {
     { "", "line 1, column 1: found \"the end\", expected \"tessera\"" },
-    { "tessera function 9\n", "line 1, column 17: version 9 is not known, expected 1" },
+    { "tessera function 9\n", "line 1, column 17: version 9 of the format is unknown, expected 1" },
     { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nmesh 0 \"x=0\"\n",
       "line 2, column 6: " },
     { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f31[8]\n",
@@ -659,11 +659,11 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
       "line 5, column 4: a program is malformed at %1 (add): the shape is not the table's" },
     { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f32[7]\nregion 0 {\n"
       "  %0 = arg(index=0) f32[8]\n  return %0\n}\n",
-      "is not of the type of argument 0" },
+      "does not have the type of argument 0" },
     { "tessera function 1 name \"f\" arguments \"*;*;\" result \"*\"\nargument 0 f32[8]\nregion 0 "
       "{\n"
       "  %0 = arg(index=0) f32[8]\n  return %0\n}\n",
-      "the forms \"*;*;\" are not those of 1 arguments" },
+      "the forms \"*;*;\" do not fit 1 arguments" },
     { "tessera function 1 name \"f\" arguments \"\" result \"*\"\ndata 0 f32[2] 0x1p+0 "
       "0x1.0000001p+0\n",
       "line 2, column 22: f32 cannot hold this number exactly" },
@@ -697,7 +697,7 @@ TEST(rules_take_no_more_than_their_nodes_have)
   CHECK(at && strstr(copy, "again=1"));
   at[strlen("arguments=")] = '9';
   CHECK(tsr_function_from_text(x.s, copy));
-  check_message(x.s, TSR_EPARSE, "operands, expected 9 and those of the rule");
+  check_message(x.s, TSR_EPARSE, "operands, expected 9 and the operands of the rule");
   free(copy);
   tsr_runtime_close(x.rt);
 }

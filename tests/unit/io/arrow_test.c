@@ -321,7 +321,7 @@ TEST(nulls_may_have_a_buffer)
   }
   producer p = usual();
   p.format[1] = "n";
-  check_refused(&p, TSR_EARG, "another number of buffers");
+  check_refused(&p, TSR_EARG, "does not have the number of buffers");
 }
 
 /* A column that says no type takes that of what it is put under. */
@@ -384,7 +384,7 @@ TEST(decimals_are_numbers)
                                      "d:38,0,128,1", "d:0,0", "d:77,0", "d:38,x" };
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
     p = decimals(odd[i], "l", small, small);
-    check_refused(&p, TSR_EUNSUPPORTED, "of Arrow type decimal");
+    check_refused(&p, TSR_EUNSUPPORTED, "the Arrow type decimal");
   }
 }
 
@@ -461,13 +461,14 @@ TEST(buffers_may_lie_anywhere)
 TEST(what_frames_do_not_have_is_told_with_a_way_out)
 {
   static const char *const cases[][2] = {
-    { "tts", "time of day (format 'tts'), which frames do not have; cast it to text, or to" },
+    { "tts",
+      "time of day (format 'tts'), but frames have no such type; cast the column to text, or to" },
     { "ttm", "time of day" },
     { "ttu", "time of day" },
     { "ttn", "time of day" },
     { "tDs", "duration" },
-    { "z", "binary (format 'z'), which frames do not have; cast it to text first" },
-    { "+l", "list (format '+l'), which frames do not have; explode or join it first" }
+    { "z", "binary (format 'z'), but frames have no such type; cast the column to text first" },
+    { "+l", "list (format '+l'), but frames have no such type; explode or join the lists first" }
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     producer p = usual();
@@ -528,9 +529,9 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.columns = 0, TSR_ECOLUMN, "0 columns");
   REFUSED(p.name[1] = "a", TSR_ECOLUMN, "two columns are named 'a'");
   REFUSED(p.name[1] = NULL, TSR_ECOLUMN, "the name of column 1 is empty");
-  REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "no UTF-8");
+  REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "not UTF-8");
   REFUSED(p.format[1] = NULL, TSR_EARG, "the schema of column 1 is missing");
-  REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' is of Arrow type list (format '+l')");
+  REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' has the Arrow type list (format '+l')");
   REFUSED(p.format[1] = "", TSR_EUNSUPPORTED, "type unknown");
   REFUSED(p.format[1] = "gg", TSR_EUNSUPPORTED, "type unknown");
   REFUSED((p.entry_format = "z", p.entries.n_buffers = 2), TSR_EUNSUPPORTED,
@@ -543,12 +544,13 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.offset = 1, TSR_EARG, "has fewer rows than the batch");
   REFUSED(p.column[1].length = -5, TSR_EARG, "column 'b' of a batch has a negative length");
   REFUSED(p.column[1].offset = -5, TSR_EARG, "column 'b' of a batch has a negative offset");
-  REFUSED(p.column[1].null_count = 9, TSR_EARG, "a number of nulls that cannot be");
+  REFUSED(p.column[1].null_count = 9, TSR_EARG, "an impossible number of nulls");
   REFUSED(p.column[1].null_count = 1, TSR_EARG, "has nulls but no validity");
-  REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "another number of buffers");
+  REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "does not have the number of buffers");
   REFUSED(p.column[1].n_children = 1, TSR_EARG, "has children");
   REFUSED(p.buffers[1][1] = NULL, TSR_EARG, "has no buffer of values");
-  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that is no array");
+  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG,
+          "a dictionary that does not fit");
 }
 
 /* A column of views: short ones, and in row 3 "abcdefghijklmno" of the one buffer of texts, whose
@@ -580,7 +582,7 @@ static producer viewed(views *v, int32_t size, int32_t buffer, int32_t begin)
 
 TEST(views_that_cannot_be_are_refused)
 {
-  static const char why[] = "column 'b' holds a text whose offsets cannot be, in row 3";
+  static const char why[] = "column 'b' holds a text with impossible offsets, in row 3";
   static const int32_t odd[][3] = { { -1, 0, 2 },        { INT32_MIN, 0, 2 },  { 15, 1, 2 },
                                     { 15, -1, 2 },       { 15, INT32_MAX, 2 }, { 15, 0, -1 },
                                     { 15, 0, 6 },        { 15, 0, INT32_MAX }, { 21, 0, 0 },
@@ -601,7 +603,7 @@ TEST(views_that_cannot_be_are_refused)
   check_refused(&p, TSR_EARG, "has an empty buffer of texts");
   p = viewed(&v, 15, 0, 2);
   p.column[1].n_buffers = 2;
-  check_refused(&p, TSR_EARG, "another number of buffers");
+  check_refused(&p, TSR_EARG, "does not have the number of buffers");
   /* Without buffers of texts there is nothing that a long view could lie in. */
   p = viewed(&v, 15, 0, 2);
   p.column[1].n_buffers = 3;
@@ -617,12 +619,12 @@ TEST(contents_that_cannot_be_are_refused)
   static const int32_t negative[9] = { -1, 1, 3, 3, 4, 5, 6, 7, 8 };
   static const int8_t indices[8] = { 0, 1, 2, 3, 0, 0, 0, 0 }, below[8] = { 0, -1 };
   REFUSED(p.buffers[2][1] = falling, TSR_EVALUE,
-          "column 'c' holds a text whose offsets cannot be, in row 2");
-  REFUSED(p.buffers[2][1] = negative, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+          "column 'c' holds a text with impossible offsets, in row 2");
+  REFUSED(p.buffers[2][1] = negative, TSR_EVALUE, "a text with impossible offsets, in row 0");
   REFUSED(p.buffers[2][2] = "xyz\xff"
                             "abcd",
-          TSR_EVALUE, "a text that is no UTF-8, in row 3");
-  REFUSED(p.buffers[2][2] = NULL, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+          TSR_EVALUE, "a text that is not UTF-8, in row 3");
+  REFUSED(p.buffers[2][2] = NULL, TSR_EVALUE, "a text with impossible offsets, in row 0");
   for (int i = 0; i < 2; i++)
     REFUSED((p.entry_format = "u", p.format[0] = "c", p.column[0].null_count = 0,
              p.buffers[0][0] = NULL, p.buffers[0][1] = i ? below : indices, p.entries.length = 3,
@@ -632,10 +634,10 @@ TEST(contents_that_cannot_be_are_refused)
             i ? "an index outside the dictionary, in row 1"
               : "an index outside the dictionary, in row 3");
   static const int64_t large[8] = { 0, INT64_MAX, -1 };
-  REFUSED((p.format[1] = "tsn:", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole microsecond");
+  REFUSED((p.format[1] = "tsn:", p.buffers[1][1] = numbers), TSR_EVALUE, "not a whole microsecond");
   REFUSED((p.format[1] = "tss:UTC", p.buffers[1][1] = large), TSR_EVALUE,
           "64 bits of microseconds");
-  REFUSED((p.format[1] = "tdm", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole day");
+  REFUSED((p.format[1] = "tdm", p.buffers[1][1] = numbers), TSR_EVALUE, "not a whole day");
 }
 
 TEST(a_stream_that_was_released_is_refused)
@@ -953,7 +955,8 @@ TEST(texts_of_a_filter_alone_are_asked_where_they_lie)
     tsr_scope *s = tsr_scope_open(rt);
     CHECK_I64(kept_of(s, &p, "contains(c, 'z')", "while reading: contains(c, 'z') keeps"),
               batches * (200 + 2 + 4));
-    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3", "texts not kept: c (filters alone"),
+    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3",
+                      "texts not kept: c (only filters read them"),
               batches * (100 + 4));
     CHECK_I64(kept_of(s, &p, "c == '' and a is not null", "keeps"), batches * (100 + 3));
     CHECK_I64(kept_of(s, &p, "ends_with(upper(c), 'D') and a >= 5", "keeps"), batches * (100 + 8));

@@ -412,12 +412,12 @@ TEST(texts_of_wide_characters)
     const char *says;
   } wrong[] = { { "\xFF\xFE"
                   "a\0\0",
-                  5, TSR_EPARSE, "byte 4 is no UTF-16 text" },
+                  5, TSR_EPARSE, "byte 4 is not UTF-16 text" },
                 { "\xFF\xFE\0\xD8"
                   "a\0",
-                  6, TSR_EPARSE, "byte 2 is no UTF-16 text" },
-                { "\xFE\xFF\xDC\0", 4, TSR_EPARSE, "byte 2 is no UTF-16 text" },
-                { "\xFF\xFE\0\0\0\0\x11\0", 8, TSR_EPARSE, "byte 4 is no UTF-32 text" },
+                  6, TSR_EPARSE, "byte 2 is not UTF-16 text" },
+                { "\xFE\xFF\xDC\0", 4, TSR_EPARSE, "byte 2 is not UTF-16 text" },
+                { "\xFF\xFE\0\0\0\0\x11\0", 8, TSR_EPARSE, "byte 4 is not UTF-32 text" },
                 { "\xFD"
                   "7zXZ\0",
                   6, TSR_EUNSUPPORTED, "is xz" },

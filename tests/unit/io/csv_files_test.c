@@ -214,9 +214,9 @@ TEST(files_that_do_not_go_together)
 {
   tsr__csv_opts none = { 0 };
   check_unlike("a,b\n1,2\n", "a,c\n1,2\n", none, TSR_ECOLUMN,
-               "u-2.csv: lacks column \"b\", which is in ");
+               "u-2.csv: lacks column \"b\", but the column is in ");
   check_unlike("a,b\n1,2\n", "a,b,c\n1,2,3\n", none, TSR_ECOLUMN,
-               "u-2.csv: has a column \"c\", which is not in ");
+               "u-2.csv: has a column \"c\", but the column is not in ");
   check_unlike("a,b\n1,2\n", "a\n1\n", none, TSR_ECOLUMN, "lacks column \"b\"");
   check_unlike("a,b\n1,2\n", "a,b\n1\n", none, TSR_EPARSE, "u-2.csv:2:1: row 1 has 1 field");
   check_unlike("a,b\n1,2\n", "b,a\n1,x\n\xe9,3\n", none, TSR_EPARSE, "u-2.csv:3:1: row 2, column");
@@ -305,7 +305,7 @@ TEST(unpacking_has_a_limit)
     free(packed);
     struct table_how how = { .opts = { .unpack_limit = 1 << 20, .held = 1 } };
     CHECK_STATUS(table_read(rt, test_tmp("bomb.csv"), &how, &t, &error), TSR_ENOMEM, NULL);
-    CHECK_STR_HAS(error.text, "unpack to more than 1048576; if they are what they should be");
+    CHECK_STR_HAS(error.text, "unpack to more than 1048576; if the file is meant to be");
     how.opts.unpack_limit = LARGE;
     must_read(rt, test_tmp("bomb.csv"), &how, &t);
     table_free(&t);
@@ -341,7 +341,7 @@ TEST(unpacked_text_counts_towards_the_limit)
     tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = sum(x)"));
     CHECK_STATUS(tsr_row_status(row), fits ? TSR_OK : TSR_ENOMEM, s);
     if (fits) CHECK_I64(tsr_row_i64(row, "n"), LARGE / 2 - 1);
-    else CHECK_STR_HAS(tsr_message(s), "that .memory_limit allows it");
+    else CHECK_STR_HAS(tsr_message(s), "but .memory_limit allows");
     if (!fits) CHECK(rt->heap.used <= used + (1 << 20));
     tsr_scope_close(s);
   }

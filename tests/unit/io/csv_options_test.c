@@ -173,10 +173,11 @@ TEST(bad_rows_are_told_left_out_or_made_null)
             "1,x;2,z;3,y;", 1);
   check_bad("a,b\n1,x\n2,caf\xe9\n3,y", NULL, "bad.csv:3:6: row 1, column \"b\": the byte 0xe9",
             "1,x;3,y;", "1,x;2,-;3,y;", 1);
-  check_bad("a,b\n1,x\nq,z\n3,y\n,\n", "a i64", "bad.csv:3:1: row 1, column \"a\": \"q\" is no i64",
-            "1,x;3,y;-,;", "1,x;-,z;3,y;-,;", 1);
-  check_bad("a,b\n1,x\n3000000000,z\n3,y\n", "a i32", "\"3000000000\" is no i32", "1,x;3,y;",
-            "1,x;-,z;3,y;", 1);
+  check_bad("a,b\n1,x\nq,z\n3,y\n,\n", "a i64",
+            "bad.csv:3:1: row 1, column \"a\": \"q\" is not a valid i64", "1,x;3,y;-,;",
+            "1,x;-,z;3,y;-,;", 1);
+  check_bad("a,b\n1,x\n3000000000,z\n3,y\n", "a i32", "\"3000000000\" is not a valid i32",
+            "1,x;3,y;", "1,x;-,z;3,y;", 1);
   check_bad("a,b\n1,x\n2,\"y\" z\n3,w\n", NULL, "bad.csv:3:6: text follows a closing quote",
             "1,x;3,w;", "1,x;2,-;3,w;", 1);
   check_bad("a,b\n1,x\n2,\"y\n3,w\n", NULL,
@@ -211,15 +212,18 @@ TEST(options_that_make_no_sense)
   check_refused(text, (tsr__csv_opts){ .comment = ',' }, TSR_EARG, "the comment byte cannot be");
   check_refused(text, (tsr__csv_opts){ .decimal_comma = true }, TSR_EARG, "decimal comma");
   check_refused(text, (tsr__csv_opts){ .skip_rows = -1 }, TSR_EARG, "skip_rows is negative");
-  check_refused(text, (tsr__csv_opts){ .skip_rows = 5 }, TSR_EPARSE, "fewer lines than the 5");
+  check_refused(text, (tsr__csv_opts){ .skip_rows = 5 }, TSR_EPARSE,
+                "fewer lines than skip_rows, 5");
   check_refused(text, (tsr__csv_opts){ .names = "p" }, TSR_ECOLUMN,
                 "1 names are given, but the file has 2 columns");
   check_refused(text, (tsr__csv_opts){ .names = "p, p" }, TSR_ECOLUMN, "are both called \"p\"");
-  check_refused(text, (tsr__csv_opts){ .columns = "a, x" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .columns = "a, x" }, TSR_ECOLUMN,
+                "but there is no such column");
   check_refused(text, (tsr__csv_opts){ .columns = "a, a" }, TSR_ECOLUMN, "twice");
   check_refused(text, (tsr__csv_opts){ .columns = "a,,b" }, TSR_EARG, "the list of columns");
   check_refused(text, (tsr__csv_opts){ .types = "a number" }, TSR_EARG, "the type \"number\"");
-  check_refused(text, (tsr__csv_opts){ .types = "x i64" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .types = "x i64" }, TSR_ECOLUMN,
+                "but there is no such column");
   check_refused(text, (tsr__csv_opts){ .types = "a" }, TSR_EARG, "the list of types");
   check_refused("{\"a\": 1}\n", (tsr__csv_opts){ 0 }, TSR_EUNSUPPORTED,
                 "is JSON, not CSV; read JSON lines with tsr_frame_read_json");

@@ -434,9 +434,9 @@ TEST(errors_in_the_header)
               "quote inside a quoted field is written twice");
   check_error("", TSR_EPARSE, "bad.csv: is empty; a CSV file begins with a header line");
   check_error("\n\r\n\n", TSR_EPARSE,
-              "bad.csv: holds no header, only empty lines; a CSV file begins with one");
+              "bad.csv: holds no header, only empty lines; a CSV file begins with a header line");
   check_error("\xef\xbb\xbf", TSR_EPARSE,
-              "bad.csv: holds no header, only empty lines; a CSV file begins with one");
+              "bad.csv: holds no header, only empty lines; a CSV file begins with a header line");
   check_error_bytes(
       "a\0b,c\n1,2\n", 10, TSR_EPARSE,
       "bad.csv:1:1: the name of column 1 in the header is not UTF-8 text; convert the "
@@ -451,18 +451,19 @@ TEST(other_formats)
     const char *message;
   } cases[] = {
     { "PAR1\x15\x04\x15\x00", 8,
-      "bad.csv: is Parquet, not CSV; which comes in a later version; convert it first" },
+      "bad.csv: is Parquet, not CSV; this format is not supported yet; convert the file first" },
     { "ARROW1\0\0\xff\xff", 10,
-      "bad.csv: is Arrow IPC (Feather), not CSV; which comes in a later version; "
-      "convert it first" },
+      "bad.csv: is Arrow IPC (Feather), not CSV; this format is not supported yet; convert the "
+      "file first" },
     { "\xff\xfe"
       "a\0,\0b\0\n\0",
-      10, "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
+      10,
+      "bad.csv: is UTF-16 text, not CSV; convert the file to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "\xfe\xff\0a", 4,
-      "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
+      "bad.csv: is UTF-16 text, not CSV; convert the file to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "PK\x03\x04", 4,
-      "bad.csv: is an Excel workbook or another zip archive, not CSV; unpack it, or "
-      "export a sheet first" },
+      "bad.csv: is an Excel workbook or another zip archive, not CSV; unpack the file, or export a "
+      "sheet first" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     check_error_bytes(cases[i].bytes, cases[i].length, TSR_EUNSUPPORTED, cases[i].message);
@@ -553,7 +554,8 @@ TEST(short_reads)
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .stop_at = at }, sample, &error), TSR_EIO,
                    NULL);
-      CHECK_STR_HAS(error.text, "it had 16 bytes when it was opened; is it still being written?");
+      CHECK_STR_HAS(error.text,
+                    "but had 16 bytes when it was opened; is the file still being written?");
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .fail_at = at }, sample, &error), TSR_EIO,
                    NULL);
@@ -581,7 +583,7 @@ TEST(files_that_change)
     else if (how == 1) test_write(path, "a,b\n", 4);
     else CHECK_I64(utimensat(AT_FDCWD, path, (struct timespec[2]){ { 0 } }, 0), 0);
     CHECK_STATUS(tsr__csv_count(csv, &rows, &error), TSR_EIO, NULL);
-    CHECK_STR_HAS(error.text, "is it still being written?");
+    CHECK_STR_HAS(error.text, "is the file still being written?");
     CHECK_I64(rows, -1);
     tsr__csv_close(csv);
     tsr_runtime_close(rt);

@@ -229,7 +229,7 @@ TEST(files_that_shrink_or_cannot_be_read)
   tsr__loaded_free(&loaded);
   end = 12345;
   CHECK_STATUS(load(rt, path, &opts, &loaded, &error), TSR_EIO, NULL);
-  CHECK_STR_HAS(error.text, "while it was read, it had 30000 bytes");
+  CHECK_STR_HAS(error.text, "while it was read, but had 30000 bytes");
   end = -1;
   CHECK_STATUS(load(rt, path, &opts, &loaded, &error), TSR_EIO, NULL);
   CHECK_STR_HAS(error.text, "a.csv: cannot read: Input/output error");
@@ -304,8 +304,8 @@ TEST(other_formats_are_named)
     size_t length;
     const char *name;
   } cases[] = {
-    { "PAR1\x15\x04", 6, "is Parquet, not CSV; which comes in a later version" },
-    { "ARROW1\0\0", 8, "is Arrow IPC (Feather), not CSV; which comes in a later version" },
+    { "PAR1\x15\x04", 6, "is Parquet, not CSV; this format is not supported yet" },
+    { "ARROW1\0\0", 8, "is Arrow IPC (Feather), not CSV; this format is not supported yet" },
     { "\xff\xff\xff\xff\x20", 5, "is an Arrow IPC stream" },
     { "PK\x03\x04", 4, "zip archive" },
     { "\xff\xfe", 2, "UTF-16" },

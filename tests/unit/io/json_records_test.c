@@ -294,10 +294,10 @@ TEST(bad_lines_are_told)
   refused(rt, "{\"x\":1} {}", TSR_EPARSE, "text follows the object");
   refused(rt, "{\"x\":1," GOOD ",\"z\":[01]}", TSR_EPARSE, "must not begin with zeros");
   refused(rt, "{\"x\":1,\"y\":\"\xFF\"," GOOD "}", TSR_EPARSE, "the line is not UTF-8");
-  refused(rt, "{\"x\":1,\"\\u0078\":2," GOOD "}", TSR_EPARSE, "the name x stands twice");
-  refused(rt, "{\"x\":1,\"x\":null," GOOD "}", TSR_EPARSE, "the name x stands twice");
+  refused(rt, "{\"x\":1,\"\\u0078\":2," GOOD "}", TSR_EPARSE, "the name x is given twice");
+  refused(rt, "{\"x\":1,\"x\":null," GOOD "}", TSR_EPARSE, "the name x is given twice");
   refused(rt, "{" GOOD "}", TSR_EVALUE,
-          "there is no field x, or it is null; .defaults takes zeros");
+          "there is no field x, or it is null; set .defaults to fill zeros");
   refused(rt, "{\"x\":null," GOOD "}", TSR_EVALUE, "there is no field x");
   refused(rt, "{\"x\":128," GOOD "}", TSR_EVALUE, "field x has '128', expected a whole number");
   refused(rt, "{\"x\":-129," GOOD "}", TSR_EVALUE, "field x has '-129'");
@@ -315,8 +315,9 @@ TEST(bad_lines_are_told)
           "field h has '{\"a\":1}', expected a list");
   refused(rt, "{\"x\":1,\"u\":0,\"h\":\"ab\"}", TSR_EVALUE, "field h has 'ab', expected a list");
   refused(rt, "{\"x\":1,\"b\":1}", TSR_EVALUE, "field b has '1', expected true or false");
-  refused(rt, "{\"r\":\"abcd\"}", TSR_EVALUE, "field r has 4 values, expected 3 at most; .cut");
-  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE, "field r has 4 values, expected 3 at most; .cut");
+  refused(rt, "{\"r\":\"abcd\"}", TSR_EVALUE, "field r has 4 values, expected 3 at most; set .cut");
+  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE,
+          "field r has 4 values, expected 3 at most; set .cut");
   refused(rt, "{\"r\":[256]}", TSR_EVALUE, "field r has '256'");
   refused(rt, "{\"r\":7}", TSR_EVALUE, "field r has '7', expected a list or a text");
   tsr_runtime_close(rt);
@@ -433,10 +434,12 @@ TEST(wrong_calls)
                                    .fields = { { "x", TSR_U8, TSR_SHAPE(1) },
                                                { "x_length", TSR_I64, { 0 } } })
                  : tsr_source_json(s, "there/is/none.jsonl", .fields = { { "x", TSR_U8, { 0 } } });
-    static const char *const why[] = { "the path is NULL; give one", "no .fields",
-                                       "field x is ragged and has no dims",
-                                       "two fields would be called 'x_length'",
-                                       "there/is/none.jsonl: cannot open" };
+    static const char *const why[] = {
+      "the path is NULL; give the path of a file", "no .fields",
+      "field x is ragged, but has no dims",
+      "two fields would be called 'x_length'; give each a name of its own",
+      "there/is/none.jsonl: cannot open"
+    };
     CHECK_I64(tsr_source_count(source), 0);
     CHECK_STR_HAS(tsr_message(s), why[i]);
     tsr_scope_close(s);

@@ -239,18 +239,19 @@ TEST(arrays_are_rows)
 TEST(arrays_that_are_wrong_are_told_where)
 {
   tsr__json_opts skip = { .bad_rows = TSR__JSON_SKIP };
-  check("[{\"a\":1},\n {\"a\":}\n]", NULL, "TSR_EPARSE: x.jsonl:2:7: it is no JSON value: '}'");
+  check("[{\"a\":1},\n {\"a\":}\n]", NULL,
+        "TSR_EPARSE: x.jsonl:2:7: the text is not a JSON value: '}'");
   check("\n[{\"a\":1},\n\n 7]", NULL,
         "TSR_EPARSE: x.jsonl:4:2: a row must be an object, {...}: '7'");
   check("[{\"a\":1},\n 7, {\"a\":[1}, {\"a\":2}]", &skip,
-        "TSR_EPARSE: x.jsonl:2:23: the array does not end, a ']' is missing");
+        "TSR_EPARSE: x.jsonl:2:23: the array does not end: a ']' is missing");
   check("[{\"a\":1},\n 7, {\"a\":}, {\"a\":2}]", &skip, "a:i64\n1\n2");
   check("[{\"a\":1},\n {\"a\":[1}, {\"a\":2}]", NULL,
         "TSR_EPARSE: x.jsonl:2:9: ',' or ']' is missing: '}, {\"a\":2}]'");
   check(
       "[{\"a\":1},\n {\"a\":\"x\ny\"}]", NULL,
       "TSR_EPARSE: x.jsonl:2:9: a control character must be written as an escape: the line's end");
-  check("[{\"a\":1},\n]", NULL, "TSR_EPARSE: x.jsonl:2:1: a value is missing behind the last ','");
+  check("[{\"a\":1},\n]", NULL, "TSR_EPARSE: x.jsonl:2:1: a value is missing after the last ','");
   check("[{\"a\":1},\n,{}]", NULL, "TSR_EPARSE: x.jsonl:2:1: a value is missing before ','");
   check("[,{}]", &skip, "TSR_EPARSE: x.jsonl:1:2: a value is missing before ','");
   check("[{\"a\":1}\n{\"a\":2}]", NULL,
@@ -258,7 +259,7 @@ TEST(arrays_that_are_wrong_are_told_where)
   check("[{\"a\":1}]\n[{\"a\":2}]", NULL, "TSR_EPARSE: x.jsonl:2:1: text follows the array");
   check("[{\"a\":1},\n{\"a\":\"]", NULL,
         "TSR_EPARSE: x.jsonl:2:6: the text does not end in its line: '\"]'");
-  check("[{\"a\":1}\n", NULL, "TSR_EPARSE: x.jsonl:2:1: the array does not end, a ']' is missing");
+  check("[{\"a\":1}\n", NULL, "TSR_EPARSE: x.jsonl:2:1: the array does not end: a ']' is missing");
 }
 
 /* Numbers that no f64 is near stay as they stand. */
@@ -270,7 +271,7 @@ TEST(numbers_beyond_f64_are_texts)
   tsr__json_type type = { "a", TSR_COL_F64 };
   tsr__json_opts forced = { .type_count = 1, .types = &type };
   check("{\"a\":1.5}\n{\"a\":1e400}\n", &forced,
-        "TSR_EPARSE: x.jsonl:2:6: the value is not of the type that was asked for: '1e400}'");
+        "TSR_EPARSE: x.jsonl:2:6: the value does not have the type given for the column: '1e400}'");
 }
 
 /* Types: 0 bool, 1 i64, 2 f64, 3 date, 4 time, 5 text. */
@@ -306,8 +307,9 @@ TEST(columns_and_types_can_be_chosen)
   opts.types = &(tsr__json_type){ "a", TSR_COL_F64 };
   check(text, &opts, "c:text,a:f64\n'2013-01-01',1\n'x',3");
   opts.types = &(tsr__json_type){ "c", TSR_COL_DATE };
-  check(text, &opts,
-        "TSR_EPARSE: x.jsonl:2:12: the value is not of the type that was asked for: '\"x\"}'");
+  check(
+      text, &opts,
+      "TSR_EPARSE: x.jsonl:2:12: the value does not have the type given for the column: '\"x\"}'");
   opts.bad_rows = TSR__JSON_SKIP;
   check(text, &opts, "c:date,a:i64\n15706,1");
   opts.bad_rows = TSR__JSON_NULL;
@@ -323,14 +325,14 @@ TEST(bad_rows_are_told_left_out_or_null)
   const char *text =
       "{\"a\":1}\n{\"a\":2,\"b\":}\n{\"a\":3,\"a\":4}\n[1]\n{\"a\":5,\"b\":\"\xff\"}\n"
       "{\"a\":6,\"c\":1}\n";
-  check(text, NULL, "TSR_EPARSE: x.jsonl:2:12: it is no JSON value: '}'");
+  check(text, NULL, "TSR_EPARSE: x.jsonl:2:12: the text is not a JSON value: '}'");
   tsr__json_opts opts = { .bad_rows = TSR__JSON_SKIP };
   check(text, &opts, "a:i64,c:i64\n1,null\n6,1");
   opts.bad_rows = TSR__JSON_NULL;
   check(text, &opts, "a:i64,c:i64\n1,null\n2,null\n3,null\nnull,null\nnull,null\n6,1");
   check("{\"a\":1}\n{\"a\":2,\n\"b\":3}\n", NULL,
-        "TSR_EPARSE: x.jsonl:2:8: the line ends inside an object; each line holds a whole one, as "
-        "jq -c . writes it: the line's end");
+        "TSR_EPARSE: x.jsonl:2:8: the line ends inside an object; write a whole object per line, "
+        "as jq -c . does: the line's end");
   check("{\"a\":1,\"b\":2,\"a\":3}\n", NULL,
         "TSR_EPARSE: x.jsonl:1:14: the name stands twice in one object: '\"a\":3}'");
   static const char *const none[] = { "", " \n\r\n\t", "\xef\xbb\xbf\n" };
@@ -452,7 +454,7 @@ TEST(a_frame_written_is_read_back)
   CHECK_STR_HAS(tsr_message(s), "x.jsonl:2:1: a row must be an object");
   tsr_scope_clear(s);
   CHECK(tsr_frame_is_inert(tsr_frame_read_json(s, path, .types = "a i99")));
-  CHECK_STR_HAS(tsr_message(s), "'i99' is no type;");
+  CHECK_STR_HAS(tsr_message(s), "'i99' is not a type;");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

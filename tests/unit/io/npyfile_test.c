@@ -127,23 +127,23 @@ TEST(headers_in_other_spellings)
 TEST(damaged_headers)
 {
   const tsr_status parse = TSR_EPARSE;
-  check_header("", parse, "it does not begin with '{'");
-  check_header("[]", parse, "it does not begin with '{'");
+  check_header("", parse, "the header does not begin with '{'");
+  check_header("[]", parse, "the header does not begin with '{'");
   check_header("{", parse, "a key is missing");
   check_header("{}", parse, "a key is missing");
   check_header("{'descr': '<f8', 'fortran_order': False}", parse, "a key is missing");
   check_header("{'descr': '<f8', 'descr': '<f8'}", parse, "a key stands twice");
-  check_header("{'colour': 1}", parse, "it has an unknown key");
+  check_header("{'colour': 1}", parse, "the header has an unknown key");
   check_header("{'descr' '<f8'}", parse, "a ':' is missing");
   check_header("{'descr': '<f8' 'shape': (1,)}", parse, "a ',' or '}' is missing");
-  check_header("{'descr': <f8}", parse, "'descr' is no text");
-  check_header("{'descr': '<f8", parse, "'descr' is no text");
+  check_header("{'descr': <f8}", parse, "'descr' is not a text");
+  check_header("{'descr': '<f8", parse, "'descr' is not a text");
   check_header("{'fortran_order': 0}", parse, "'fortran_order' is neither True nor False");
-  check_header("{'shape': 1}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (1", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (1 2)}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (-1,)}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (,)}", parse, "'shape' is no tuple of sizes");
+  check_header("{'shape': 1}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (1", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (1 2)}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (-1,)}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (,)}", parse, "'shape' is not a tuple of sizes");
   check_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)} x", parse,
                "text follows the '}'");
 }
@@ -156,7 +156,7 @@ TEST(shapes_that_lie)
     tsr_status status;
     const char *part;
   } cases[] = {
-    { "(2,)}", TSR_EPARSE, "is cut off: its shape takes 16 bytes of data, the file has 8" },
+    { "(2,)}", TSR_EPARSE, "is cut off: its shape takes 16 bytes of data, but the file has 8" },
     { "(1000000000000,)}", TSR_EPARSE, "its shape takes 8000000000000 bytes of data" },
     { "(9223372036854775807,)}", TSR_ESHAPE, "the bytes of its shape overflow 64 bits" },
     { "(4294967296, 4294967296)}", TSR_ESHAPE, "the bytes of its shape overflow 64 bits" },
@@ -204,21 +204,21 @@ TEST(files_that_are_none)
   check_bad(make(4, "{}", NULL, 0), TSR_EUNSUPPORTED, "is of .npy version 4");
   check_bad(make(0, "{}", NULL, 0), TSR_EUNSUPPORTED, "is of .npy version 0");
   test_write(path, "", 0);
-  check_bad(path, TSR_EPARSE, "is no .npy file");
+  check_bad(path, TSR_EPARSE, "is not a .npy file");
   test_write(path, "a,b\n1,2\n", 8);
-  check_bad(path, TSR_EPARSE, "is no .npy file");
+  check_bad(path, TSR_EPARSE, "is not a .npy file");
   test_write(path, "PK\x03\x04", 4);
   check_bad(path, TSR_EUNSUPPORTED, "is a .npz archive");
   test_write(path, "\x93NUMPY\x01\x00", 8);
-  check_bad(path, TSR_EPARSE, "is cut off: its header is to end at byte 10, the file has 8");
+  check_bad(path, TSR_EPARSE, "is cut off: its header ends at byte 10, but the file has 8");
   test_write(path, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14);
-  check_bad(path, TSR_EPARSE, "its header is to end at byte 4294967307, the file has 14");
+  check_bad(path, TSR_EPARSE, "its header ends at byte 4294967307, but the file has 14");
   const char *folder = test_tmp("folder.npy");
   CHECK_I64(mkdir(folder, 0777), 0);
   check_bad(folder, TSR_EIO, "is a directory");
   const char *pipe = test_tmp("pipe.npy");
   CHECK_I64(mkfifo(pipe, 0777), 0);
-  check_bad(pipe, TSR_EUNSUPPORTED, "is no regular file");
+  check_bad(pipe, TSR_EUNSUPPORTED, "is not a regular file");
 }
 
 /* Every file that ends too early is refused. */

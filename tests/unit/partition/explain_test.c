@@ -88,13 +88,11 @@ TEST(what_travels_together_is_counted)
       "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y), min at agg.c:3 those of "
       "%0 f64[8]@(x+y) and std at agg.c:3 those of %0 f64[8]@(x+y); 3 partial results travel "
       "together\n");
-  check_explained(
-      &f, r, 3, counted,
-      "all-reduce over x=2,y=4: 5992 bytes, 9580 counted of which 1656 of sums too wide for "
-      "their fixed part\n"
-      "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y), min at agg.c:3 those of "
-      "%0 f64[8]@(x+y) and std at agg.c:3 those of %0 f64[8]@(x+y); 3 partial results travel "
-      "together\n");
+  check_explained(&f, r, 3, counted,
+                  "all-reduce over x=2,y=4: 5992 bytes, 9580 counted of which 1656 for sums too "
+                  "wide for their fixed form\n    because sum at agg.c:3 reduces sharded dims of "
+                  "%0 f64[8]@(x+y), min at agg.c:3 those of %0 f64[8]@(x+y) and std at agg.c:3 "
+                  "those of %0 f64[8]@(x+y); 3 partial results travel together\n");
 }
 
 /* Numbers are those of tsr_dump: u is %3 there, whatever was put between. */
@@ -108,12 +106,10 @@ TEST(operands_that_lie_differently)
   r = fixture_make(TSR__OP_MUL, r, u, NULL, "a.c:5");
   check_explained(
       &f, &r, 1, NULL,
-      "all-to-all over y=4: 384 bytes\n"
-      "    %1 f64[8,8]@(y,-) -> f64[8,8]@(x,y), because add at a.c:4 needs its operand so\n"
-      "    cheaper: put %1 with spec x,y (0 bytes)\n"
-      "broadcast over x=2,y=4: 112 bytes\n"
-      "    %3 f64[8] -> f64[8]@(y), because mul at a.c:5 joins unplaced data with placed\n"
-      "    cheaper: put %3 with spec y (0 bytes)\n");
+      "all-to-all over y=4: 384 bytes\n    %1 f64[8,8]@(y,-) -> f64[8,8]@(x,y), because add at "
+      "a.c:4 needs its operand in this sharding\n    cheaper: put %1 with spec x,y (0 "
+      "bytes)\nbroadcast over x=2,y=4: 112 bytes\n    %3 f64[8] -> f64[8]@(y), because mul at "
+      "a.c:5 combines unplaced data with placed data\n    cheaper: put %3 with spec y (0 bytes)\n");
 }
 
 TEST(moves_that_were_asked_for)
@@ -125,10 +121,9 @@ TEST(moves_that_were_asked_for)
                        "x+y", "a.c:4");
   check_explained(
       &f, &r, 1, NULL,
-      "slice: 0 bytes\n"
-      "    %0 f64[8,8]@(-,-) -> %1 f64[8,8]@(x,y), because reshard at a.c:2 was asked for\n"
-      "all-to-all over y=4: 384 bytes\n"
-      "    %2 f64[8,8]@(x,y) -> %3 f64[8,8]@(x+y,-), because reshard at a.c:4 was asked for\n");
+      "slice: 0 bytes\n    %0 f64[8,8]@(-,-) -> %1 f64[8,8]@(x,y), because reshard at a.c:2 asks "
+      "for this sharding\nall-to-all over y=4: 384 bytes\n    %2 f64[8,8]@(x,y) -> %3 "
+      "f64[8,8]@(x+y,-), because reshard at a.c:4 asks for this sharding\n");
 }
 
 /* Where a constraint is met before, it is the constraint that says why. */
@@ -141,9 +136,8 @@ TEST(constraints_answer_for_what_moves_before_them)
   tsr_array *r = moved(&f, TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, wide, NULL, NULL, "a.c:2"),
                        "y", "a.c:3");
   check_explained(&f, &r, 1, NULL,
-                  "all-gather over x=2: 32 bytes\n"
-                  "    %0 f32[8]@(x) -> f32[8]@(y), because reshard at a.c:3 was asked for\n"
-                  "    cheaper: put %0 with spec y (0 bytes)\n");
+                  "all-gather over x=2: 32 bytes\n    %0 f32[8]@(x) -> f32[8]@(y), because reshard "
+                  "at a.c:3 asks for this sharding\n    cheaper: put %0 with spec y (0 bytes)\n");
 }
 
 TEST(tables_meshes_and_rows)
@@ -160,14 +154,11 @@ TEST(tables_meshes_and_rows)
                       fixture_make(TSR__OP_REBALANCE, kept, NULL, NULL, "a.c:5") };
   check_explained(
       &f, r, 2, NULL,
-      "all-gather over x=2: 128 bytes\n"
-      "    %0 f64[4]@(x) -> f64[4]@(-), because take at a.c:2 needs dim 0 whole on every device\n"
-      "    cheaper: put %0 with spec - (0 bytes)\n"
-      "permute over a=4,b=2: 192 bytes\n"
-      "    %2 f64[16]@(y) -> f64[16]@(a), because add at a.c:3 has operands on two meshes\n"
-      "rebalance over y=4: bytes known after the run\n"
-      "    %6 i64[?]@(y) -> %7 i64[?]@(y), because rebalance at a.c:5 makes even borders after "
-      "a filter\n");
+      "all-gather over x=2: 128 bytes\n    %0 f64[4]@(x) -> f64[4]@(-), because take at a.c:2 "
+      "needs dim 0 whole on every device\n    cheaper: put %0 with spec - (0 bytes)\npermute over "
+      "a=4,b=2: 192 bytes\n    %2 f64[16]@(y) -> f64[16]@(a), because add at a.c:3 has operands on "
+      "two meshes\nrebalance over y=4: bytes known after the run\n    %6 i64[?]@(y) -> %7 "
+      "i64[?]@(y), because rebalance at a.c:5 evens out the rows that a filter left\n");
 }
 
 /* Those of which only a part is read from somewhere on, and no others. */
@@ -201,10 +192,9 @@ TEST(tilings_with_nothing_in_common_are_warned_about)
   /* each device gets a column of 8; devices 0 and 7 hold 4 elements of theirs */
   check_explained(
       &f, &r, 1, NULL,
-      "rematerialise over a=8: 448 bytes\n"
-      "    %1 f64[8,8]@(x,y) -> %2 f64[8,8]@(-,a), because reshard at a.c:2 was asked for\n"
-      "    warning: the two tilings have nothing in common, so nearly all of it moves\n"
-      "    cheaper: put %0 with spec -,a (0 bytes)\n");
+      "rematerialise over a=8: 448 bytes\n    %1 f64[8,8]@(x,y) -> %2 f64[8,8]@(-,a), because "
+      "reshard at a.c:2 asks for this sharding\n    warning: the two shardings have nothing in "
+      "common, so nearly all elements move\n    cheaper: put %0 with spec -,a (0 bytes)\n");
 }
 
 /* Another dim could have been cut instead. */
@@ -228,13 +218,13 @@ TEST(the_put_behind_elementwise_steps_is_named)
   step = fixture_make(TSR__OP_NEG, step, NULL, NULL, NULL);
   tsr_array *r[2] = { fixture_make(TSR__OP_ADD, x, step, NULL, "a.c:1"),
                       fixture_make(TSR__OP_NEG, y, NULL, NULL, NULL) };
-  check_explained(&f, r, 1, NULL,
-                  "all-gather over x=2: 256 bytes\n"
-                  "    %3 f64[8]@(x) -> f64[8]@(-), because add at a.c:1 needs its operand so\n"
-                  "    cheaper: put %1 with spec - (0 bytes)\n");
+  check_explained(
+      &f, r, 1, NULL,
+      "all-gather over x=2: 256 bytes\n    %3 f64[8]@(x) -> f64[8]@(-), because add at a.c:1 needs "
+      "its operand in this sharding\n    cheaper: put %1 with spec - (0 bytes)\n");
   check_explained(&f, r, 2, NULL,
-                  "all-gather over x=2: 256 bytes\n"
-                  "    %3 f64[8]@(x) -> f64[8]@(-), because add at a.c:1 needs its operand so\n");
+                  "all-gather over x=2: 256 bytes\n    %3 f64[8]@(x) -> f64[8]@(-), because add at "
+                  "a.c:1 needs its operand in this sharding\n");
 }
 
 /* Prose folds at the last blank that fits, what continues a line stands four deeper; what has no
@@ -336,10 +326,10 @@ TEST(what_a_loop_moves_was_not_asked_for)
   fixture f = open_devices();
   tsr_array *r = steps(&f, "x");
   CHECK_STR_HAS(tsr_explain(&r, 1), "all-gather over x=2: ");
-  CHECK_STR_HAS(tsr_explain(&r, 1), ", because the loop at a.c:7 goes along\n"
-                                    "        its dim 0 step by step\n");
-  CHECK(!strstr(tsr_explain(&r, 1), "asked for"));
+  CHECK_STR_HAS(tsr_explain(&r, 1),
+                ", because the loop at a.c:7 reads one\n        slice of dim 0 per step");
+  CHECK(!strstr(tsr_explain(&r, 1), "asks for"));
   tsr_array *at = tsr_reshard_at(r, tsr_on(f.mesh, ""), "a.c:9");
-  CHECK(!strstr(tsr_explain(&at, 1), "a.c:9 was asked for")); /* it lies so already */
+  CHECK(!strstr(tsr_explain(&at, 1), "a.c:9 asks for this sharding")); /* it lies so already */
   tsr_runtime_close(f.rt);
 }

@@ -286,8 +286,8 @@ TEST(manual_axes_are_not_touched)
     CHECK_U64(flow.ways[n]->meet & 1, 0);
   }
   CHECK_I64(tsr__flow_run(&f.p, 2, &arena, &flow, &f.error), TSR_EAXIS);
-  CHECK_STR(f.error.text, "tsr_put: %0 is placed along axis \"y\", which is cut by hand here; "
-                          "leave the axis out of its spec");
+  CHECK_STR(f.error.text, "tsr_put: %0 is placed along axis \"y\", which is manual here; leave the "
+                          "axis out of its spec");
   tsr__arena_free(&arena);
 }
 
@@ -518,8 +518,8 @@ TEST(different_devices_are_an_error)
   CHECK_I64(try_partition(&f, &r, 1), TSR_EAXIS);
   CHECK_STR(
       f.error.text,
-      "tsr_add: f64[8]@(h) on mesh (h=4) is needed as f64[8]@(x) on mesh (x=2,y=4): the meshes are "
-      "over different devices; put one of them on the other's devices\n    used at a.c:1");
+      "tsr_add: f64[8]@(h) on mesh (h=4) is needed as f64[8]@(x) on mesh (x=2,y=4), but the meshes "
+      "have different devices; place both arrays on the same devices\n    used at a.c:1");
 }
 
 /* ---- rows ---- */
@@ -550,7 +550,7 @@ TEST(filtered_rows_cannot_be_moved_as_they_are)
   tsr_array *kept = fixture_make(TSR__OP_COMPACT, x, m, NULL, NULL);
   tsr_array *r = moved(TSR__OP_RESHARD, kept, f.mesh, "x");
   CHECK_I64(try_partition(&f, &r, 1), TSR_EUNSUPPORTED);
-  CHECK_STR_HAS(f.error.text, "whose rows lie as a filter left them, is needed as f64[?]@(x)");
+  CHECK_STR_HAS(f.error.text, "uneven rows after a filter and is needed as f64[?]@(x)");
   tsr_array *even = fixture_make(TSR__OP_REBALANCE, kept, NULL, NULL, NULL);
   r = moved(TSR__OP_RESHARD, even, f.mesh, "x");
   partition(&f, &r, 1);

@@ -336,7 +336,7 @@ TEST(moved_borders_are_explained)
   const char *text = tsr_explain(&c, 1);
   /* 250 a device, wanted 256, 256, 256, 232: 6, 12 and 18 of the next one's columns */
   CHECK_STR_HAS(text, "exchange over x=4: 576 bytes");
-  CHECK_STR_HAS(text, "cuts its sums at borders that are the same on any mesh");
+  CHECK_STR_HAS(text, "splits its sums at borders that are the same on any");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -219,9 +219,11 @@ TEST(explanations_name_what_is_carried)
   tsr_array *root[2] = { tsr_reshard_at(a, whole, "a.c:1"), tsr_reshard_at(b, whole, "a.c:2") };
   CHECK_STR(tsr_explain(root, 2),
             "all-gather over x=4: 480 bytes\n"
-            "    %0 f32[8]@(x) -> %1 f32[8]@(-), because reshard at a.c:1 was asked for\n"
+            "    %0 f32[8]@(x) -> %1 f32[8]@(-), because reshard at a.c:1 asks for this\n"
+            "        sharding\n"
             "    cheaper: put %0 with spec - (0 bytes)\n"
-            "    %2 f32[12]@(x) -> %3 f32[12]@(-), because reshard at a.c:2 was asked for\n"
+            "    %2 f32[12]@(x) -> %3 f32[12]@(-), because reshard at a.c:2 asks for this\n"
+            "        sharding\n"
             "    cheaper: put %2 with spec - (0 bytes)\n");
   for (int i = 0; i < 2; i++)
     root[i] =

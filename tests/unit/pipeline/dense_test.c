@@ -100,7 +100,7 @@ TEST(tensors_that_are_refused)
   const char *path = test_file("golden/files/tensors_0.safetensors");
   tsr_source_safetensors(s, path, NULL);
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
-  CHECK_STR_HAS(tsr_message(s), "records and others have");
+  CHECK_STR_HAS(tsr_message(s), "records, but other fields have");
   tsr_scope_clear(s);
   tsr_source_safetensors(s, path, "labels");
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
@@ -237,7 +237,7 @@ TEST(texts_of_frames)
   for (int i = 0; i < 2; i++) {
     tsr_source_frame(df, .codes = wrong[i]);
     CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-    CHECK_STR_HAS(tsr_message(s), "which is no column of text; ");
+    CHECK_STR_HAS(tsr_message(s), "there is no such column of text; ");
     tsr_scope_clear(s);
   }
   tsr_scope_close(s);
@@ -277,7 +277,8 @@ TEST(several_files_of_arrays)
   CHECK_STATUS(tsr_save_npy(other, test_tmp("part_3.npy")), TSR_OK, s);
   tsr_source_npy(s, test_tmp("part_*.npy"));
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
-  CHECK_STR_HAS(tsr_message(s), "part_3.npy: a record of 'data' is another than in the first file");
+  CHECK_STR_HAS(tsr_message(s),
+                "part_3.npy: a record of 'data' has another type than in the first file");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -387,7 +388,7 @@ TEST(ragged_features)
   CHECK(!tsr_pipeline_next(p));
   CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
   CHECK_STR_HAS(tsr_message(s), "record 3 at byte ");
-  CHECK_STR_HAS(tsr_message(s), "feature tokens has 3 values, at most 2");
+  CHECK_STR_HAS(tsr_message(s), "feature tokens has 3 values, expected at most 2");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -20,7 +20,7 @@ static int64_t number_of(tsr_source *source, const char *name)
   return value;
 }
 
-/* A name of bytes that are no zeros, as a JSON text; what is no UTF-8 is left out there. */
+/* A name of bytes that are no zeros, as a JSON text; what is not UTF-8 is left out there. */
 static void draw_name(test_rng *rng, bool utf8, char *name)
 {
   static const char *const some[] = { "/",  ".",    ",",    "=",     "\"",       " ",
@@ -245,7 +245,7 @@ TEST(fields_that_no_record_has)
       CHECK_STR_HAS(tsr_message(s), wrong[i]);
       CHECK_STR_HAS(tsr_message(s), i == 0   ? "did you mean 'image"
                                     : i == 1 ? "did you mean 'rare'?"
-                                             : "there are image");
+                                             : "the names are image");
       tsr_scope_clear(s);
     }
     tsr_scope_close(s);

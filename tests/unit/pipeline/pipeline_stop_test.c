@@ -308,7 +308,7 @@ TEST_TIMEOUT(asking_the_own_pipeline_is_an_error, 60)
       for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) batches++;
       CHECK(batches < 10);
       CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, s);
-      CHECK_STR_HAS(tsr_message(s), "asked the pipeline itself");
+      CHECK_STR_HAS(tsr_message(s), "called tsr_pipeline_next of the same pipeline");
       CHECK(!tsr_pipeline_next(p));
       CHECK_I64(tsr_pipeline_close(p), TSR_ESTATE);
       tsr_scope_close(s);

@@ -380,8 +380,8 @@ TEST(budgets_of_bad_records)
     CHECK_I64(drain(p, x), 13 * 150 - 20); /* the 21st is record 2000, of batch 13 */
     CHECK_I64(tsr_pipeline_bad_count(p), 21);
     CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
-    CHECK_STR_HAS(tsr_message(s), "21 bad records of 2100, expected 20 at most (.bad_most); the "
-                                  "last one: check: record 2000 of epoch 0");
+    CHECK_STR_HAS(tsr_message(s), "21 of 2100 records are bad, expected 20 at most (.bad_most); "
+                                  "the last bad record: check: record 2000 of epoch 0");
     CHECK_STR_HAS(tsr_pipeline_report(p), "21 bad records of 2100\n       21 check\n");
     CHECK_STR_HAS(tsr_pipeline_report(p), "first: check: record 0 of epoch 0: the function");
     tsr_scope_clear(s);
@@ -390,7 +390,7 @@ TEST(budgets_of_bad_records)
                           .bad_share = 0.01);
     CHECK_I64(drain(p, x), 1000 - 10);
     CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
-    CHECK_STR_HAS(tsr_message(s), "11 bad records of 1050, a share of 0.0104761904");
+    CHECK_STR_HAS(tsr_message(s), "11 of 1050 records are bad, a share of 0.010476190476190476");
     tsr_scope_clear(s);
   }
   tsr_pipeline *p =
@@ -458,8 +458,7 @@ TEST(figures_name_the_slowest)
     if (fast) CHECK(left >= 0.085);
     const char *text = tsr_pipeline_text(p), *json = tsr_pipeline_json(p);
     CHECK(number_behind(json, "\"left_seconds\":") == 0);
-    CHECK_STR_HAS(text,
-                  fast ? "slower    what uses batches" : "longest   map\nslower    the pipeline");
+    CHECK_STR_HAS(text, fast ? "slower    the consumer" : "longest   map\nslower    the pipeline");
     CHECK_STR_HAS(json, "\"records\":60,");
     CHECK_STR_HAS(json, "{\"kind\":\"range\",\"share\":");
     if (!fast) CHECK_STR_HAS(json, "\"longest\":\"map\",\"slower\":\"the pipeline: it has no");
@@ -613,7 +612,7 @@ TEST(states_of_others_are_refused)
   CHECK_I64(tsr_pipeline_close(p), TSR_OK);
   p = shuffled(s, 8, 1, state, size);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "stage 2 was 'shuffle(seed=7)' and is 'shuffle(seed=8)'");
+  CHECK_STR_HAS(tsr_message(s), "stage 2 was 'shuffle(seed=7)' and now is 'shuffle(seed=8)'");
   tsr_scope_clear(s);
   /* Every byte that is changed, and every length, is found. */
   for (size_t i = 0; i < size; i++) {
@@ -846,22 +845,22 @@ TEST(wrong_calls)
   REFUSED(tsr_source_npz(s, test_tmp("none.npz")), TSR_EIO, "none.npz");
   REFUSED(tsr_source_npy(s, test_tmp("none.npy")), TSR_EIO, "none.npy");
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, NULL }), TSR_EARG, "data is NULL");
-  REFUSED(tsr_source_memory(s, 10, { "", TSR_F32, { 0 }, x }), TSR_EARG, "without a name");
+  REFUSED(tsr_source_memory(s, 10, { "", TSR_F32, { 0 }, x }), TSR_EARG, "has no name");
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }),
-          TSR_EARG, "stands twice");
-  REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "a step of 0");
-  REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, "a window of -1");
-  REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 times");
-  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "tsr_source_select renames");
+          TSR_EARG, "is given twice");
+  REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "the step is 0");
+  REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, ".window is -1");
+  REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 repeats");
+  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename one with tsr_source_select");
   REFUSED(tsr_source_select(ten, "indx"), TSR_EARG, "did you mean 'index'?");
-  REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight of 0");
+  REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight is 0");
   tsr_source *other = tsr_source_select(ten, "index=i");
   REFUSED(tsr_source_concat(ten, other), TSR_EARG, "index i64[]");
   REFUSED(tsr_source_map(ten, NULL), TSR_EARG, "function is NULL");
   REFUSED(tsr_source_map(ten, draw), TSR_EARG, "no .fields");
-  REFUSED(tsr_pipeline_open(ten, .batch_size = -1), TSR_EARG, "a batch of -1");
-  REFUSED(tsr_pipeline_open(ten, .epochs = -2), TSR_EARG, "-2 epochs");
-  REFUSED(tsr_pipeline_open(ten, .threads = -2), TSR_EARG, "-2 threads");
+  REFUSED(tsr_pipeline_open(ten, .batch_size = -1), TSR_EARG, ".batch_size is -1");
+  REFUSED(tsr_pipeline_open(ten, .epochs = -2), TSR_EARG, ".epochs is -2");
+  REFUSED(tsr_pipeline_open(ten, .threads = -2), TSR_EARG, ".threads is -2");
   REFUSED(tsr_pipeline_open(ten, .batch_size = 4, .on = tsr_on(mesh, "model")), TSR_EAXIS,
           "field index");
   REFUSED(tsr_pipeline_open(ten, .on = tsr_on(mesh, "data,-")), TSR_ESHAPE, "field index");
@@ -942,7 +941,7 @@ TEST(filters)
   tsr_source *shuffled_ten = tsr_source_shuffle(range_of(s, 10), .seed = 1);
   tsr_source_filter(shuffled_ten, divides, .user = &three);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "filter it before");
+  CHECK_STR_HAS(tsr_message(s), "filter before the shuffle");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -1078,7 +1077,7 @@ TEST(files_of_fixed_records)
   records_of(s, test_tmp("r_*.bin"), 4);
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
   CHECK_STR_HAS(tsr_message(s), "r_3.bin: 339 bytes");
-  CHECK_STR_HAS(tsr_message(s), "; .partial leaves out what is cut off");
+  CHECK_STR_HAS(tsr_message(s), "; set .partial to leave out a record that is cut off");
   tsr_scope_clear(s);
   all = tsr_source_binary(s, test_tmp("r_*.bin"), .header = 4, .footer = 2, .skipped = 2,
                           .partial = true,
@@ -1109,7 +1108,8 @@ TEST(short_batches_are_refused_where_parts_are_to_be_even)
   tsr_pipeline *p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESHAPE, NULL);
   CHECK_STR_HAS(tsr_message(s), "field index: the last batch has 5 rows: ");
-  CHECK_STR_HAS(tsr_message(s), "TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep batches alike");
+  CHECK_STR_HAS(tsr_message(s),
+                "TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, which keep batch sizes equal");
   tsr_scope_clear(s);
   for (int kind = TSR_DROP; kind <= TSR_WRAP; kind++) {
     p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on,

@@ -173,7 +173,8 @@ TEST(lines_that_are_refused)
   const char *path = test_tmp("bad.txt");
   test_write(path, "fine\ntoo long\n\xFF here\n", 21);
   CHECK_STATUS(read_lines(tsr_source_lines(s, path, .longest = 4)), TSR_EVALUE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "bad.txt: record 1 at byte 5: a line of 8 bytes, .longest is 4");
+  CHECK_STR_HAS(tsr_message(s),
+                "bad.txt: record 1 at byte 5: the line has 8 bytes, expected at most 4 (.longest)");
   tsr_scope_clear(s);
   CHECK_STATUS(read_lines(tsr_source_lines(s, path, .utf8 = true)), TSR_EPARSE, NULL);
   CHECK_STR_HAS(tsr_message(s), "bad.txt: record 2 at byte 14: byte 0 of the line is not UTF-8");
@@ -414,7 +415,9 @@ TEST(archives_that_are_refused)
   tsr_source_tar(s, path, .fields = { { "txt", TSR_U8, { 0 } } });
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
   CHECK_STR_HAS(tsr_message(s), "0004 at byte ");
-  CHECK_STR_HAS(tsr_message(s), "has no member .txt; .defaults takes zeros, .skip leaves it out");
+  CHECK_STR_HAS(
+      tsr_message(s),
+      "has no member .txt; set .defaults to fill zeros, or .skip to leave the sample out");
   tsr_scope_clear(s);
   tsr_source_tar(s, path, .fields = { { "bin", TSR_F32, { 0 } } });
   CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, s);
@@ -424,8 +427,8 @@ TEST(archives_that_are_refused)
     tsr_status status;
     const char *says;
   } cases[] = {
-    { { "bin", TSR_I64, { 0 } }, TSR_EPARSE, "no whole number of i64" },
-    { { "bin", TSR_U8, { 1, { 50 } } }, TSR_EVALUE, "303 bytes, at most 50" },
+    { { "bin", TSR_I64, { 0 } }, TSR_EPARSE, "the member is not a whole number that fits i64" },
+    { { "bin", TSR_U8, { 1, { 50 } } }, TSR_EVALUE, "303 bytes, expected at most 50" },
     { { "vec_npy", TSR_F32, { 1, { 4 } } }, TSR_ESHAPE, "an array of f32[3], expected" },
     { { "vec_npy", TSR_F64, { 1, { 3 } } }, TSR_ESHAPE, "an array of f32[3], expected" },
   };
@@ -655,7 +658,7 @@ TEST(folders_of_classes)
   CHECK_I64(tsr_source_class_count(tsr_source_range(s, 3)), 0);
   test_write(test_tmp("f/dog/a.jpeg"), "a longer file than it was", 25);
   CHECK_STATUS(read_lines(images), TSR_EVALUE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "f/dog/a.jpeg: 25 bytes, at most ");
+  CHECK_STR_HAS(tsr_message(s), "f/dog/a.jpeg: has 25 bytes, expected at most ");
   tsr_scope_clear(s);
   CHECK(!remove(test_tmp("f/cat/a.jpg")));
   CHECK_STATUS(read_lines(images), TSR_EIO, NULL);
@@ -664,7 +667,7 @@ TEST(folders_of_classes)
   CHECK(!symlink("..", test_tmp("f/cat/loop")));
   CHECK(tsr_source_folder(s, test_tmp("f"), .endings = "txt"));
   CHECK_STATUS(tsr_scope_status(s), TSR_EIO, s);
-  CHECK_STR_HAS(tsr_message(s), "folders deep; does a link go round?");
+  CHECK_STR_HAS(tsr_message(s), "folders deep; does a link form a loop?");
   forget(&e);
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -144,9 +144,9 @@ TEST(wrong_casts)
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
   static const uint8_t data[6] = { 1 };
   REFUSED(TSR_EARG, "no field 'y'", "y");
-  REFUSED(TSR_EDTYPE, "make floats, not i32", "x", .dtype = TSR_I32, .scale = 2);
-  REFUSED(TSR_ESHAPE, "has 6 in its last dim, expected 4 at most", "x", .mean = { 1, 2 });
+  REFUSED(TSR_EDTYPE, "give floats, but .dtype is i32", "x", .dtype = TSR_I32, .scale = 2);
+  REFUSED(TSR_ESHAPE, "has 6 channels in its last dim, expected 4 at most", "x", .mean = { 1, 2 });
   REFUSED(TSR_EARG, ".std above 0", "x", .std = { -1, -1, -1, -1 });
-  REFUSED(TSR_EDTYPE, "is no dtype", "x", .dtype = (tsr_dtype)99);
+  REFUSED(TSR_EDTYPE, "is not a dtype", "x", .dtype = (tsr_dtype)99);
   tsr_runtime_close(rt);
 }

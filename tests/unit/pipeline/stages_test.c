@@ -64,7 +64,7 @@ TEST(batches_as_records)
   CHECK_STR(tsr_source_text(two), "range(7 of index i64[]) > slice(0:7) > batch(2, drop)");
   tsr_source_unbatch(tsr_source_shuffle(pad, .seed = 0));
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "shuffle what this gives instead");
+  CHECK_STR_HAS(tsr_message(s), "shuffle the result of this stage instead");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -227,7 +227,7 @@ TEST(caches_in_files)
   /* Of another source; cut off anywhere; a byte changed anywhere. */
   tsr_source_cache(tsr_source_select(squares(s, &c), "n=m"), .path = path);
   CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, s);
-  CHECK_STR_HAS(tsr_message(s), "squares.cache: a cache of other records: 'callback(squares");
+  CHECK_STR_HAS(tsr_message(s), "squares.cache: caches other records: 'callback(squares");
   char *whole = test_read(path, &size);
   for (size_t i = 0; i < size; i += i < 200 ? 1 : 97) {
     tsr_scope_clear(s);
@@ -638,7 +638,8 @@ TEST(batches_of_sizes_by_bucket)
   tsr_pipeline *p = tsr_pipeline_open(made);
   char line[200];
   for (tsr_batch *b; (b = tsr_pipeline_next(p));) tsr_batch_release(b);
-  snprintf(line, sizeof line, "%.1f %% of w is no filling\n", 100 * (double)used / (double)room);
+  snprintf(line, sizeof line, "%.1f %% of w is data, the rest padding\n",
+           100 * (double)used / (double)room);
   CHECK_STR_HAS(tsr_pipeline_text(p), " of 4 to 16 records; ");
   CHECK_STR_HAS(tsr_pipeline_text(p), "buckets   up to 4: ");
   CHECK_STR_HAS(tsr_pipeline_text(p), line);
@@ -659,13 +660,15 @@ TEST(batches_of_sizes_by_bucket)
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   for (int k = 0; k < 7; k++) {
     static const char *const expected[] = {
-      ".batch_size, where the buckets of 'w' have .sizes of their own; leave it out",
-      ".shuffle, where the buckets of 'w' have .sizes of their own; leave it out: tsr_source",
-      "2 .sizes of 2 .bounds, expected 3: one for each, and one for what is longer than the last",
-      "4 .sizes of 2 .bounds, expected 3",
-      ".rows and .sizes; expected one of them",
-      ".sizes has -1 as number 1, expected 1 or more",
-      "0 rows, expected 1 or more: the pipeline's batch; or .sizes by bucket"
+      ".batch_size is set, but the buckets of 'w' have .sizes of their own; leave it out",
+      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out and set "
+      ".shuffle of tsr_source",
+      "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
+      "records",
+      "4 .sizes for 2 .bounds, expected 3",
+      ".rows and .sizes are both set",
+      ".sizes has -1 at position 1, expected 1 or more",
+      ".rows is 0, expected 1 or more: the pipeline's batch size; or set .sizes by bucket"
     };
     switch (k) {
     case 0: p = tsr_pipeline_open(made, .batch_size = 8); break;
@@ -791,7 +794,7 @@ TEST(places_of_the_programs)
   places[2] = 7;
   tsr_source_gather(tsr_source_range(s, 7), places, 5);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "place 2 is 7, expected 0 to 6");
+  CHECK_STR_HAS(tsr_message(s), "position 2 of the list is 7, expected 0 to 6");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -886,7 +889,7 @@ TEST(samples_of_sources)
   tsr_source *one = tsr_source_sample(.parts = { { of[0], 1 }, { of[1], 0 } });
   CHECK_I64(tsr_source_count(one), 0);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "a weight of 0");
+  CHECK_STR_HAS(tsr_message(s), "a weight is 0");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -994,7 +997,7 @@ TEST(stages_one_over_the_other)
       CHECK(i < DEEPEST);
     }
     CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-    CHECK_STR_HAS(tsr_message(s), "more than 128 sources stand one over the other");
+    CHECK_STR_HAS(tsr_message(s), "more than 128 stages are stacked");
     tsr_scope_clear(s);
     for (int threads = -1; threads < 2; threads++) {
       CHECK_I64(all_of(source, "index", found, (tsr_pipeline_args){ .threads = threads }), 5);

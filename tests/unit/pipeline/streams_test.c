@@ -158,8 +158,9 @@ TEST(streams_without_end)
     tsr_source *mapped =
         tsr_source_map(counted_of(s, &c), add_three, .fields = { { "more", TSR_I64, { 0 } } });
     mapped = tsr_source_select(mapped, "more,value");
-    CHECK_STR_HAS(tsr_source_text(mapped), "stream(counted, read again from the start of an epoch "
-                                           "to go on: any number of value i64[], twice i64[])");
+    CHECK_STR_HAS(tsr_source_text(mapped),
+                  "stream(counted, read again from the start of an epoch to restore the position: "
+                  "any number of value i64[], twice i64[])");
     tsr_pipeline *p = tsr_pipeline_open(mapped, .batch_size = 2, .epochs = -1, .threads = threads);
     for (int i = 0; i < 12; i++) {
       int64_t more[2];
@@ -189,7 +190,7 @@ TEST(streams_that_are_refused)
   tsr_source *stream = counted_of(s, &c);
   tsr_source_shuffle(stream, .seed = 1);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "tsr_source_shuffle: a stream comes in order");
+  CHECK_STR_HAS(tsr_message(s), "tsr_source_shuffle: a stream has an order");
   tsr_scope_clear(s);
   for (int threads = -1; threads < 3; threads += 3) {
     tsr_pipeline *p = tsr_pipeline_open(stream, .batch_size = 2, .threads = threads);

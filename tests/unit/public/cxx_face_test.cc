@@ -59,7 +59,8 @@ static void arrays(const tessera::runtime &rt)
       seven.value();
       CHECK(false);
     } catch (const tessera::error &e) {
-      CHECK(says(e, TSR_ESHAPE, line, "tsr_read_scalar: f64[7], expected one element"));
+      CHECK(
+          says(e, TSR_ESHAPE, line, "tsr_read_scalar: the array is f64[7], expected one element"));
     }
     CHECK(seven.sum().value() == 7);
   }

@@ -243,7 +243,7 @@ TEST(limits_are_told_before_anything_is_held)
     bool repeats;
     CHECK_STATUS(tsr__rel_join(&p.ask, &out, &repeats, &stats, &error), TSR_ENOMEM, NULL);
     CHECK_STR_HAS(error.text, "join needs ");
-    CHECK_STR_HAS(error.text, "of the 1048576 that .memory_limit allows");
+    CHECK_STR_HAS(error.text, "of the 1048576 bytes that .memory_limit allows");
     CHECK_I64(tsr_device_memory(rt, 0).now, held);
     CHECK_I64(tsr_device_memory(rt, 0).peak, held);
     close_pair(&p);

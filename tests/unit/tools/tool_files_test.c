@@ -77,7 +77,7 @@ TEST(arguments_are_what_their_pattern_is)
   prints("query - a.csv --format csv <b.csv", "id,word\n,\"\"\n9007199254740993,x\n", "");
   fails("query a.csv e.csv", "e.csv: cannot open");
   file("f.csv", "id,name\n1,x\n");
-  fails("query a.csv f.csv", "f.csv: lacks column \"word\", which is in a.csv");
+  fails("query a.csv f.csv", "f.csv: lacks column \"word\", but the column is in a.csv");
 }
 
 /* Columns of JSON lines are those of all files, as in a pattern. */
@@ -132,10 +132,10 @@ TEST(odd_headers_and_rows_are_told)
   fails("query twice.csv --names v,w", "2 names are given, but the file has 5 columns");
   file("bad.csv", "a,b\n1,2\n3\n4,5\n6,7,8\n");
   prints("query bad.csv --bad-rows skip --format csv", "a,b\n1,2\n4,5\n",
-         "tessera: note: 2 bad rows left out\n");
+         "tessera: note: 2 bad rows skipped\n");
   file("bad.jsonl", "{\"a\":1}\n{\"a\":2\n");
   prints("query bad.jsonl --bad-rows skip --format csv", "a\n1\n",
-         "tessera: note: 1 bad row left out\n");
+         "tessera: note: 1 bad row skipped\n");
 }
 
 /* Wherever the first code stands, the text of all of them stays, is told, and comes back. */

@@ -111,7 +111,7 @@ TEST(tables_are_records)
          "│ twice │ i64  │     8 │ 2        │ 8        │\n");
   test_write(test_tmp("t.table"), table, strlen(table));
   prints("t.table", 1,
-         "'t.table' does not say its format; give --from, one of: npz npy safetensors tfrecord");
+         "'t.table' gives no format; give --from, one of: npz npy safetensors tfrecord");
   prints("t.table --from csv --fields b", 0, "│ records     │ 3 ");
   static const char lines[] = "{\"x\": 1}\n{\"x\": 2}\n";
   test_write(test_tmp("t.jsonl"), lines, strlen(lines));
@@ -137,7 +137,7 @@ TEST(layouts)
   static const char bytes[] = "HEADabcdeABCDE";
   test_write(test_tmp("r.bin"), bytes, strlen(bytes));
   test_write(test_tmp("r2.bin"), bytes, strlen(bytes));
-  prints("r.bin", 1, "a binary file does not tell its fields; give them, such as --layout");
+  prints("r.bin", 1, "a binary file does not name its fields; give them, such as --layout");
   prints("'r*.bin' --layout ' n u8 , x u8[2,2]' --header 4 --head 4 --seconds 0", 0,
          "│ x     │ u8[2,2] │     4 │ 98 99 100 101 │ 66 67 68 69 │ 98 99 100 101 │ 66 67 68 69 │");
   prints("r.bin --layout 'x i16' --seconds 0", 0, "│ x     │ i16  │     2 │ 17736 ");
@@ -157,7 +157,7 @@ TEST(lines_samples_and_folders)
   test_write(test_tmp("l.txt"), lines, strlen(lines));
   prints("l.txt --head 3 --seconds 0", 0, "│ \"one\"    │ \"\"       │ \"wörter\" │\n");
   prints("l.txt", 0, "│ records     │ 3 ");
-  prints("l.txt --layout 'x u8'", 1, "--layout is not for lines: 'l.txt' tells its fields");
+  prints("l.txt --layout 'x u8'", 1, "--layout is not for lines: 'l.txt' names its own fields");
   char command[2000];
   const char *in = test_tmp(".");
   snprintf(command, sizeof command,
@@ -218,7 +218,7 @@ TEST(features_of_the_first_record)
          "│ other   │ u8[13] │    13 │ 110 111 116 32 97 115 107 101 .… │\n"
          "│ weights │ f32[3] │    12 │ 0 -1 -2                          │\n"
          "│ image   │ u8[6]  │     6 │ 0 1 2 3 4 5                      │\n");
-  prints("x.tfrecord --fields label", 0, "note: fields are those of the first record");
+  prints("x.tfrecord --fields label", 0, "note: the fields are those of the first records");
   prints("'?.tfrecord'", 0, "│ records     │ 7 ");
   int code;
   for (size_t i = 0; i < 120; i += test_quick() ? 11 : 5) {
@@ -232,7 +232,7 @@ TEST(features_of_the_first_record)
     CHECK(code == 0 || code == 1);
   }
   test_write(test_tmp("y.tfrecord"), bytes, 20);
-  prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: found no tf.Example at its beginning");
+  prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: no tf.Example found at the start");
   free(bytes);
 }
 
@@ -325,13 +325,13 @@ TEST(packed_examples)
 
 TEST(wrong_lines)
 {
-  prints("", 2, "which file?");
-  prints("x.npz --batch-size 0", 2, "--batch-size is 1 to 2^40, not '0'");
-  prints("x.npz --batch-size many", 2, "--batch-size takes a number of records, not 'many'");
-  prints("x.npz --threads 257", 2, "--threads is 0 to 256, not '257'");
-  prints("x.npz --seconds -1", 2, "--seconds takes a number of seconds, not '-1'");
-  prints("x.npz --head 9", 2, "--head is 0 to 8, not '9'");
-  prints("x.npz --header x", 2, "--header takes a number of bytes, not 'x'");
+  prints("", 2, "FILE is missing");
+  prints("x.npz --batch-size 0", 2, "--batch-size takes 1 to 2^40, found '0'");
+  prints("x.npz --batch-size many", 2, "--batch-size takes a number of records, found 'many'");
+  prints("x.npz --threads 257", 2, "--threads takes 0 to 256, found '257'");
+  prints("x.npz --seconds -1", 2, "--seconds takes a number of seconds, found '-1'");
+  prints("x.npz --head 9", 2, "--head takes 0 to 8, found '9'");
+  prints("x.npz --header x", 2, "--header takes a number of bytes, found 'x'");
   prints("x.npz --seed 3", 2, "--seed needs --shuffle");
   prints("x.npz --from parquet", 2,
          "--from takes one of: npz npy safetensors tfrecord binary lines tar folder csv");

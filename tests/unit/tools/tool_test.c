@@ -89,34 +89,34 @@ TEST(wrong_command_lines_exit_with_2)
   expect("", 2, "", "usage: tessera COMMAND");
   expect("guess", 2, "", "there is no command 'guess'");
   expect("quary t.csv", 2, "", "there is no command 'quary'; did you mean 'query'?");
-  expect("query", 2, "", "which file?");
+  expect("query", 2, "", "FILE is missing");
   expect("query t.csv --wear 'a > 1'", 2, "", "there is no option '--wear'");
   expect("query t.csv --wher 'a > 1'", 2, "", "there is no option '--wher'; did you mean --where?");
   expect("query t.csv --order-by a", 2, "", "did you mean --sort?");
   expect("query t.csv --where", 2, "", "a value is missing after '--where'");
   expect("query t.csv --explain=yes", 2, "", "takes no value");
-  expect("query t.csv --limit=-3", 2, "", "--limit takes a number of rows, not '-3'");
+  expect("query t.csv --limit=-3", 2, "", "--limit takes a number of rows, found '-3'");
   expect("query t.csv --limit 99999999999999999999", 2, "", "--limit takes a number of rows");
-  expect("query t.csv --tail -1", 2, "", "--tail takes a number of rows, not '-1'");
-  expect("query t.csv --tail 2 --tail 2", 2, "", "given too often: '--tail'");
+  expect("query t.csv --tail -1", 2, "", "--tail takes a number of rows, found '-1'");
+  expect("query t.csv --tail 2 --tail 2", 2, "", "repeated option '--tail'");
   expect("query t.csv --sample", 2, "", "a value is missing after '--sample'");
-  expect("query t.csv --sample 0.5", 2, "", "--sample takes a number of rows, not '0.5'");
+  expect("query t.csv --sample 0.5", 2, "", "--sample takes a number of rows, found '0.5'");
   expect("query t.csv --sample 9223372036854775808", 2, "", "--sample takes a number of rows");
   expect("query t.csv --sample 3 --seed -1", 2, "", "--seed takes a whole number of 0 or more");
   expect("query t.csv --seed 3", 2, "", "--seed needs --sample");
   expect("query t.csv --limit 3 --tail 2", 2, "", "give one of --limit, --tail and --sample");
   expect("query t.csv --sample 3 --tail 2", 2, "", "give one of --limit, --tail and --sample");
   expect("query t.csv --unique city", 2, "", "did you mean --distinct?");
-  expect("query t.csv --distinct a --distinct b", 2, "", "given too often: '--distinct'");
-  expect("query t.csv --skip x", 2, "", "--skip takes a number of lines, not 'x'");
+  expect("query t.csv --distinct a --distinct b", 2, "", "repeated option '--distinct'");
+  expect("query t.csv --skip x", 2, "", "--skip takes a number of lines, found 'x'");
   expect("query t.csv --agg 'count()' --agg 'sum(a)'", 2, "", "--agg");
   expect("query t.csv --by city", 2, "", "--by needs --agg");
   expect("query t.csv --join u.csv", 2, "", "each --join needs an --on");
   expect("query t.csv --how left", 2, "", "--how needs a --join");
   expect("query t.csv --format xml", 2, "",
-         "--format takes one of: table csv tsv json md; not 'xml'");
+         "--format takes one of: table csv tsv json md; found 'xml'");
   expect("query t.csv --separator ab", 2, "", "--separator takes one character");
-  expect("convert t.csv", 2, "", "the files to read, then the one to write");
+  expect("convert t.csv", 2, "", "the files to read, then the file to write");
   expect("completion tcsh", 2, "", "bash, zsh or fish");
   expect("completion bash --from csv", 2, "", "completion: there is no option '--from'");
   expect("man --devices cpu:2", 2, "", "man: there is no option '--devices'");
@@ -125,7 +125,7 @@ TEST(wrong_command_lines_exit_with_2)
   expect("query t.csv --with '\"a = 2'", 2, "", "--with takes 'NAME = E'");
   expect("query t.csv --with '\"\" = 2'", 2, "", "--with takes 'NAME = E'");
   expect("schema t.csv --agg 'count()'", 2, "", "there is no option '--agg'");
-  expect("info t.csv", 2, "", "takes no file, found 't.csv'");
+  expect("info t.csv", 2, "", "takes no files, found 't.csv'");
 }
 
 TEST(failures_exit_with_1)
@@ -140,8 +140,9 @@ TEST(failures_exit_with_1)
   expect("query t.csv --agg 'sum(city)'", 1, "", "tessera: ");
   expect("query t.csv --by town --agg 'count()'", 1, "", "town");
   expect("query t.csv --distinct town", 1, "", "tessera: --distinct: no column 'town'");
-  expect("query t.csv --distinct ''", 1, "", "tessera: --distinct: the expression is empty");
-  expect("query t.csv --distinct 'city desc'", 1, "", "rows keep their order here");
+  expect("query t.csv --distinct ''", 1, "",
+         "tessera: --distinct: the expression is empty; write one");
+  expect("query t.csv --distinct 'city desc'", 1, "", "as rows keep their order");
   expect("query t.csv --select day --distinct city", 1, "", "no column 'city'");
 }
 
@@ -185,7 +186,7 @@ TEST(query_prints_tables)
   write_table();
   expect("query t.csv --width 22", 0, "│ city │ … │ temp │\n", "");
   expect("query t.csv --width 0", 0, "│ city │ day        │ temp │\n", "");
-  expect("query t.csv --width x", 2, "", "--width takes a number of characters, not 'x'");
+  expect("query t.csv --width x", 2, "", "--width takes a number of characters, found 'x'");
   expect("query t.csv", 0, "-4.5", "");
   expect("query t.csv --where 'temp > 0' --agg 'n = count(), total = sum(temp)'", 0, "26.5", "");
   expect(
@@ -232,7 +233,7 @@ TEST(query_sorts_joins_and_formats)
   prints("convert t.csv t.csv.gz", "");
   prints("query t.csv.gz --agg 'n = count()' --format csv", "n\n4\n");
   prints("query 't.*' --where 'temp > 13' --select 'temp' --format csv", "temp\n14.5\n14.5\n");
-  expect("query t.csv --out t.xyz", 2, "", "does not say its format");
+  expect("query t.csv --out t.xyz", 2, "", "gives no format");
   expect("query t.csv --out none/t.csv", 1, "", "none/t.csv");
 }
 
@@ -282,7 +283,7 @@ TEST(a_file_gets_all_rows_or_none)
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
     snprintf(arguments, sizeof arguments, "query t.csv --out=n%s", none[i]);
     expect(arguments, 2, "",
-           "does not say its format; end it in .csv, .tsv, .json, .jsonl or .md, or give --format");
+           "gives no format; end it in .csv, .tsv, .json, .jsonl or .md, or give --format");
     snprintf(arguments, sizeof arguments, "n%s", none[i]);
     CHECK(access(test_tmp(arguments), F_OK) != 0);
   }
@@ -318,11 +319,12 @@ TEST(query_joins_on_expressions)
          "--select 'temp, town' --format csv",
          "temp,town\n12.0,OSLO\n14.5,OSLO\n");
   expect("query t.csv --join codes.csv --on 'temp = code'", 1, "",
-         "tessera: --on: the key is f64 on the left and text on the right; write \"temp = "
-         "cast(code, 'f64')\"\n");
+         "tessera: --on: the key is f64 in the left frame and text in the right frame; write "
+         "\"temp = cast(code, 'f64')\"\n");
   expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
-         "cast(code, 'f64'): 'x' in row 1 of codes.csv is no f64; try_cast gives null there");
-  expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "with one '='");
+         "cast(code, 'f64'): 'x' in row 1 of codes.csv is not a valid f64; use try_cast, which "
+         "gives null there");
+  expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "write '=' between");
 }
 
 TEST(query_chooses_rows)
@@ -505,7 +507,7 @@ TEST(words_of_others_have_hints)
     { "temp in [1, 2]", "x in (1, 2)" },
     { "temp.sum()", "sum(x)" },
     { "isnull(temp)", "x is null" },
-    { "string_agg(city)", "not there yet" },
+    { "string_agg(city)", "not supported yet" },
     { "temp between 1 and 2", "between(x, a, b)" },
     { "distinct city", "nunique(x)" },
   };
@@ -515,9 +517,9 @@ TEST(words_of_others_have_hints)
     snprintf(command, sizeof command, "query t.csv --with \"z = %s\"", tries[i][0]);
     expect(command, 1, "", tries[i][1]);
   }
-  expect("query t.csv --sort 2", 1, "", "columns have names here, and no numbers");
-  expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: a key that is a value");
-  expect("query t.csv --sort \"'city' desc\"", 1, "", "a name is written without quotes");
+  expect("query t.csv --sort 2", 1, "", "write a column's name, not its number");
+  expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: this key is a value");
+  expect("query t.csv --sort \"'city' desc\"", 1, "", "write a name without quotes");
   expect("qeury t.csv", 2, "", "did you mean 'query'?");
   expect("schmea t.csv", 2, "", "did you mean 'schema'?");
   expect("query t.csv --slect city", 2, "", "did you mean --select?");
@@ -615,8 +617,9 @@ TEST(first_tries_are_told_what_to_write)
   write_table();
   test_write(test_tmp("s.csv"), "a;b\n1;2\n", 8);
   expect("query t.csv --select 'sum(temp)'", 1, "", "cannot stand here; aggregate with --agg");
-  expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, a text is '...'");
-  expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; it is 'mean' here");
+  expect("query t.csv --where 'city == \"Rome\"'", 1, "",
+         "\"...\" is a name, write a text as '...'");
+  expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; write 'mean'");
   expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
   expect("query t.csv --with 'k = concat(city, temp)'", 1, "",
          "--with: concat needs text, found f64; write cast(temp, 'text')");
@@ -628,27 +631,29 @@ TEST(first_tries_are_told_what_to_write)
   expect("query b.json --format csv", 0, "a\n1\n", "");
   expect("query - --from json --format csv <a.json", 0, "a\n1\n2\n", "");
   expect("query c.json", 1, "", "c.json:2:1: a row must be an object, {...}: '[1]'");
-  expect("query d.json", 1, "", "each line holds a whole one, as jq -c . writes it");
+  expect("query d.json", 1, "", "write a whole object per line, as jq -c . does");
   static const char odd[] = "odd name,day\n1,2013-05-01\n2,2013-07-01\n";
   test_write(test_tmp("odd.csv"), odd, sizeof odd - 1);
   expect("query odd.csv --where 'odd name > 1'", 1, "",
-         "a column whose name has blanks is written \"odd name\"");
-  expect("query odd.csv --agg 'sum(odd name)'", 1, "", "is written \"odd name\"");
-  expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "for a date write it in single quotes");
+         "write a column's name with blanks as \"odd name\"");
+  expect("query odd.csv --agg 'sum(odd name)'", 1, "",
+         "write a column's name with blanks as \"odd name\"");
+  expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "write a date in single quotes");
   expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
   expect("query t.csv --where 'f > 1' --with 'f = temp * 2'", 1, "",
-         "--with makes 'f' after that; put it before");
-  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after that");
+         "a later --with makes 'f'; move it before");
+  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "",
+         "--agg makes 'm' after --where");
   expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
-         "the column of this name is written \"count()\"");
+         "write the column of this name as \"count()\"");
   expect("query t.csv --agg 'count(*)'", 1, "", "to count rows write count()");
   expect("query t.csv --where 'temp BETWEEN 1 AND 2'", 1, "", "write between(x, a, b)");
   expect("query t.csv --where \"city LIKE 'R%'\"", 1, "", "write starts_with(x, 'a')");
-  expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query them one by one");
+  expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query the files one by one");
   expect("convert t.csv t.xyz", 2, "", "or give --format");
   prints("convert t.csv t.xyz --format csv", "");
   expect("query s.csv --format csv", 0, "1,2", "s.csv: fields are separated by ';'");
-  expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
+  expect("query t.csv --out t.parquet", 2, "", "(Parquet is not supported yet)");
 }
 
 TEST(shardings_are_drawn)
@@ -726,11 +731,11 @@ TEST(saved_functions_are_shown)
   CHECK_STR_HAS(o.out, "because mean at");
   free(o.out);
   free(o.err);
-  expect("function layer.tsr t.csv", 2, "", "takes one file, that of a saved function");
-  expect("function", 2, "", "takes one file, that of a saved function");
+  expect("function layer.tsr t.csv", 2, "", "takes one file, a saved function");
+  expect("function", 2, "", "takes one file, a saved function");
   expect("function none.tsr", 1, "", "none.tsr: cannot open: No such file or directory");
   test_write(test_tmp("bad.tsr"), "tessera function 9\n", 19);
-  expect("function bad.tsr", 1, "", "line 1, column 17: version 9 is not known");
+  expect("function bad.tsr", 1, "", "line 1, column 17: version 9 of the format is unknown,");
   expect("function layer.tsr --rows 3", 2, "", "there is no option '--rows'");
   expect("function --help", 0, "usage: tessera function FILE", "");
   expect("functions layer.tsr", 2, "", "did you mean 'function'?");

@@ -356,9 +356,9 @@ TEST(bad_drawings_say_why)
       "TSR_ESHAPE: tsr_visualize_sharding: spec (-,x) names 2 dims, but [8] has 1" },
     { tsr_on(mesh, "?"), { 1, { 8 } }, { 0 }, "spec (?) leaves dim 0 to the planner ('?')" },
     { tsr_on(mesh, "x"), { 1, { -8 } }, { 0 }, "TSR_ESHAPE: tsr_visualize_sharding: " },
-    { tsr_on(mesh, "x"), { 1, { 8 } }, { .scale = -1 }, "its scale is -1, expected 0" },
-    { tsr_on(mesh, "x"), { 1, { 8 } }, { .width = -3 }, "a width of -3 characters, expected 0" },
-    { tsr_on(mesh, "x"), { 1, { 8 } }, { .max_width = 20000 }, "a width of 20000 characters" },
+    { tsr_on(mesh, "x"), { 1, { 8 } }, { .scale = -1 }, ".scale is -1, expected 0" },
+    { tsr_on(mesh, "x"), { 1, { 8 } }, { .width = -3 }, ".width is -3 characters, expected 0" },
+    { tsr_on(mesh, "x"), { 1, { 8 } }, { .max_width = 20000 }, ".width is 20000 characters" },
     { tsr_on(tsr_mesh_make(other, "x=2"), "x"),
       { 1, { 8 } },
       { 0 },
@@ -366,7 +366,7 @@ TEST(bad_drawings_say_why)
     { tsr_on(tsr_mesh_abstract(rt, "x=20000"), "x"),
       { 1, { 8 } },
       { 0 },
-      "mesh x=20000 has 20000 devices, of which at most 16384 are drawn" },
+      "mesh x=20000 has 20000 devices, expected at most 16384 for a drawing" },
   };
   for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
     tsr_scope *s = tsr_scope_open(rt);

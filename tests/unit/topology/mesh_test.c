@@ -35,21 +35,22 @@ TEST(bad_devices_say_what_is_wrong)
     const char *text, *message;
     tsr_status status;
   } rows[] = {
-    { NULL, "no devices are named (NULL); write \"cpu:8\" for 8 virtual devices", TSR_EARG },
-    { "", "devices \"\": no device kind ''; there is cpu: write \"cpu:8\" for 8 virtual devices",
+    { NULL, "the devices are NULL; write \"cpu:8\" for 8 virtual devices", TSR_EARG },
+    { "",
+      "devices \"\": there is no device kind '', only cpu; write \"cpu:8\" for 8 virtual devices",
       TSR_EPARSE },
     { "gpu:2",
-      "devices \"gpu:2\": no device kind 'gpu'; there is cpu: write \"cpu:8\" for 8 virtual "
+      "devices \"gpu:2\": there is no device kind 'gpu', only cpu; write \"cpu:8\" for 8 virtual "
       "devices",
       TSR_EPARSE },
     { "cpu:",
-      "devices \"cpu:\": '' is no device count; write a number from 1 to 4096 after \"cpu:\"",
+      "devices \"cpu:\": '' is not a device count; write a number from 1 to 4096 after \"cpu:\"",
       TSR_EPARSE },
     { "cpu:0",
-      "devices \"cpu:0\": '0' is no device count; write a number from 1 to 4096 after \"cpu:\"",
+      "devices \"cpu:0\": '0' is not a device count; write a number from 1 to 4096 after \"cpu:\"",
       TSR_EPARSE },
     { "cpu:4097",
-      "devices \"cpu:4097\": '4097' is no device count; write a number from 1 to 4096 after "
+      "devices \"cpu:4097\": '4097' is not a device count; write a number from 1 to 4096 after "
       "\"cpu:\"",
       TSR_EPARSE },
   };
@@ -88,16 +89,16 @@ TEST(a_runtime_is_told_of_bad_devices)
 
   CHECK_STATUS(tsr__topology_install(rt, "tpu"), TSR_EPARSE, NULL);
   CHECK_STATUS(tsr_runtime_status(rt), TSR_EPARSE, NULL);
-  CHECK_STR(tsr_runtime_message(rt), "tsr_runtime_open: devices \"tpu\": no device kind 'tpu'; "
-                                     "there is cpu: write \"cpu:8\" for 8 virtual devices");
+  CHECK_STR(tsr_runtime_message(rt), "tsr_runtime_open: devices \"tpu\": there is no device kind "
+                                     "'tpu', only cpu; write \"cpu:8\" for 8 virtual devices");
   CHECK(tsr__topology_of(rt) == NULL);
   CHECK_I64(fixture_count(rt), 0);
   /* A runtime that failed stays as it is. */
   CHECK_STATUS(tsr__topology_install(rt, "cpu:2"), TSR_EPARSE, NULL);
   CHECK_STATUS(tsr_mesh_status(tsr_mesh_make(rt, "x=1")), TSR_ESTATE, NULL);
-  CHECK_STR(tsr_mesh_message(tsr_mesh_default(rt, "x")),
-            "the runtime has no devices, as it could "
-            "not be opened; tsr_runtime_message says why");
+  CHECK_STR(
+      tsr_mesh_message(tsr_mesh_default(rt, "x")),
+      "the runtime has no devices, as it could not be opened; tsr_runtime_message has the reason");
   tsr_runtime_close(rt);
 }
 
@@ -231,7 +232,7 @@ TEST(no_such_device)
   }
   tsr_sharding sharding = tsr_on_device(rt, 4);
   CHECK_STATUS(tsr__sharding_check(&sharding, &TSR_SHAPE(5), &error), TSR_EARG, NULL);
-  CHECK_STR(error.text, "no device 4; the runtime's devices are 0 to 3");
+  CHECK_STR(error.text, "there is no device 4; the runtime's devices are 0 to 3");
   tsr_runtime_close(rt);
 }
 
@@ -244,7 +245,7 @@ TEST(bad_meshes_say_what_is_wrong)
     tsr_status status;
   } rows[] = {
     { NULL, "the text of a mesh is NULL; write axes as \"data=4,model=2\"", TSR_EARG },
-    { "", "mesh \"\": no axes; write them as \"data=4,model=2\"", TSR_EPARSE },
+    { "", "mesh \"\": there are no axes; write axes as \"data=4,model=2\"", TSR_EPARSE },
     { "x", "mesh \"x\": expected '=' and a size at the end; write axes as \"data=4,model=2\"",
       TSR_EPARSE },
     { "x=", "mesh \"x=\": expected a size at the end; write axes as \"data=4,model=2\"",
@@ -326,11 +327,12 @@ TEST(bad_typed_meshes_say_what_is_wrong)
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, -3 } },
       "mesh \"x=2,y=-3\": axis 'y' has size -3; sizes are 1 or more" },
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = twice },
-      "mesh \"x=2,y=2\": device 0 stands at positions 1 and 3; each device holds one part" },
+      "mesh \"x=2,y=2\": device 0 stands at positions 1 and 3, expected one position per device" },
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = far },
-      "mesh \"x=2,y=2\": no device 8 at position 3; the runtime's devices are 0 to 7" },
+      "mesh \"x=2,y=2\": there is no device 8 for position 3; the runtime's devices are 0 to 7" },
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = below },
-      "mesh \"x=2,y=2\": no device -1 at position 1; the runtime's devices are 0 to 7" },
+      "mesh \"x=2,y=2\": there is no device -1 for position 1; the runtime's devices are "
+      "0 to 7" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
 
@@ -582,7 +584,7 @@ TEST(null_is_tolerated_by_meshes)
   CHECK(tsr_mesh_make_with(NULL, NULL) == NULL);
   CHECK(tsr_mesh_default(NULL, NULL) == NULL);
   CHECK_STATUS(tsr_mesh_status(NULL), TSR_EARG, NULL);
-  CHECK_STR(tsr_mesh_message(NULL), "no mesh (NULL)");
+  CHECK_STR(tsr_mesh_message(NULL), "the mesh is NULL; make one with tsr_mesh_make");
   CHECK_STR(tsr_mesh_text(NULL), "");
   CHECK_I64(tsr_mesh_axis_count(NULL), 0);
   CHECK_STR(tsr_mesh_axis_name(NULL, 0), NULL);

@@ -148,15 +148,16 @@ TEST(bad_wires_say_what_is_wrong)
     const char *text;
   } rows[] = {
     { "4x4", "8x2", 0, false,
-      "mesh: axes of 8x2 do not fit whole axes of a grid of 4x4; allow parts of them with .split" },
+      "mesh: axes of 8x2 do not fit whole axes of a grid of 4x4; set .split to allow parts of grid "
+      "dims" },
     { "3x4", "2x6", 0, true, "" },
     { "9x4", "2x18", 0, true, "" },
-    { "4x4", "8", 0, false, "mesh: a grid of 4x4 devices, expected as many as 8" },
-    { "4x0", "8", 0, false, "mesh: a grid of 4x0 devices, expected as many as 8" },
-    { "4x-1", "8", 0, false, "mesh: a grid of 4x-1 devices, expected as many as 8" },
-    { "8", "8", 3, false, "mesh: 3 processes along axis 0, expected a divisor of its 8" },
-    { "8", "8", -1, false, "mesh: -1 processes along axis 0, expected a divisor of its 8" },
-    { "8", "8", 2, false, "mesh: a grid of 8 devices, expected as many as 4" },
+    { "4x4", "8", 0, false, "mesh: the grid has 4x4 devices, expected as many as the axes 8" },
+    { "4x0", "8", 0, false, "mesh: the grid has 4x0 devices, expected as many as the axes 8" },
+    { "4x-1", "8", 0, false, "mesh: the grid has 4x-1 devices, expected as many as the axes 8" },
+    { "8", "8", 3, false, "mesh: .outer is 3 along axis 0, expected a divisor of its size 8" },
+    { "8", "8", -1, false, "mesh: .outer is -1 along axis 0, expected a divisor of its size 8" },
+    { "8", "8", 2, false, "mesh: the grid has 8 devices, expected as many as the axes 4" },
   };
   tsr_runtime *rt = fixture_devices("cpu:64");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -168,11 +169,11 @@ TEST(bad_wires_say_what_is_wrong)
   tsr_mesh_opts opts = opts_of("8", "8");
   opts.devices = (int[8]){ 0, 1, 2, 3, 4, 5, 6, 7 };
   CHECK_STR(tsr_mesh_message(tsr_mesh_make_with(rt, &opts)),
-            "mesh \"a=8\": wires say the order of its devices; leave out the list of devices, and "
-            ".abstract");
+            "mesh \"a=8\": .grid or .outer gives the order of the devices; leave out the list of "
+            "devices, and .abstract");
   opts = opts_of("8", "8");
   opts.grid_rank = 9;
   CHECK_STR(tsr_mesh_message(tsr_mesh_make_with(rt, &opts)),
-            "mesh: a grid of 9 dims, expected 1 to 8");
+            "mesh: the grid has 9 dims, expected 1 to 8");
   tsr_runtime_close(rt);
 }

@@ -158,7 +158,7 @@ TEST(own_meshes_are_blocks)
                            .devices = across };
     tsr_mesh *torn = tsr_mesh_local(tsr_mesh_make_with(rt, &opts));
     CHECK_STATUS(tsr_mesh_status(torn), TSR_EARG, NULL);
-    CHECK_STR_HAS(tsr_mesh_message(torn), "are no block of mesh x=2,y=4");
+    CHECK_STR_HAS(tsr_mesh_message(torn), "do not form a block of mesh x=2,y=4");
     tsr_runtime_close(rt);
   }
 }

@@ -121,7 +121,7 @@ TEST(devices_of_other_processes_are_devices)
   CHECK(!fixture_bad_spec(far));
   CHECK_I64(tsr__position_device(&far, 0), 6);
   CHECK_STATUS(tsr__sharding_check(&beyond, &TSR_SHAPE(1), &error), TSR_EARG, NULL);
-  CHECK_STR(error.text, "no device 8; the runtime's devices are 0 to 7");
+  CHECK_STR(error.text, "there is no device 8; the runtime's devices are 0 to 7");
   tsr_runtime_close(rt);
 }
 

@@ -192,53 +192,53 @@ TEST(bad_specs_say_what_is_wrong)
       { 3, { 8, 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,y,x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
+      "spec \"x,y,x\": axis 'x' is used twice; each axis of mesh x=2,y=4 shards one dim, once" },
     { "x+x",
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x+x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
+      "spec \"x+x\": axis 'x' is used twice; each axis of mesh x=2,y=4 shards one dim, once" },
     { "x,,y",
       { 3, { 8, 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,,y\": an axis name is missing before ','; write '-' for a dim that is not cut "
+      "spec \"x,,y\": an axis name is missing before ','; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x,",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,\": an axis name is missing at the end; write '-' for a dim that is not cut "
+      "spec \"x,\": an axis name is missing at the end; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x+",
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x+\": an axis name is missing at the end; write '-' for a dim that is not cut "
+      "spec \"x+\": an axis name is missing at the end; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x;y",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;y\": found 'y' after ';', expected axes whose parts add up, such as 'sum(x)', or "
+      "spec \"x;y\": found 'y' after ';', expected the axes of partial sums, such as 'sum(x)', or "
       "a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;sum(y);sum(y)",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected axes whose parts add up, such as "
+      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected the axes of partial sums, such as "
       "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;pinned",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;pinned\": found 'pinned' after ';', expected axes whose parts add up, such as "
+      "spec \"x;pinned\": found 'pinned' after ';', expected the axes of partial sums, such as "
       "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;\": found the end after ';', expected axes whose parts add up, such as 'sum(x)', "
+      "spec \"x;\": found the end after ';', expected the axes of partial sums, such as 'sum(x)', "
       "or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;pinned_host y",
       { 2, { 8, 8 } },
@@ -269,7 +269,7 @@ TEST(bad_specs_say_what_is_wrong)
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,x\": dims beyond the 16 an array can have (mesh "
+      "spec \"-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,x\": more dims than the 16 an array can have (mesh "
       "x=2,y=4)" },
     { "x,y",
       { 1, { 8 } },
@@ -632,7 +632,7 @@ TEST(options_of_later_versions)
   CHECK_STATUS(tsr_mesh_status(tsr_mesh_make_with(rt, &mesh.opts)), TSR_EUNSUPPORTED, NULL);
   tsr_sharding sharding = tsr_on_with(good, "x", &on.opts);
   CHECK_STATUS(tsr__sharding_check(&sharding, &TSR_SHAPE(2), &error), TSR_EUNSUPPORTED, NULL);
-  CHECK_STR_HAS(error.text, "tsr_on has an option set that version");
+  CHECK_STR_HAS(error.text, "tsr_on: an option is set that version");
   tsr_runtime_close(rt);
 }
 
@@ -729,13 +729,12 @@ TEST(priorities_are_what_follows_a_colon)
   static const struct {
     const char *spec, *message;
   } rows[] = {
-    { "x:", "spec \"x:\": found the end after ':', expected when the dim may decide how others are "
-            "cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
-    { "x:p4,y",
-      "spec \"x:p4,y\": found 'p4' after ':', expected when the dim may decide how others "
-      "are cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { "x:", "spec \"x:\": found the end after ':', expected the dim's priority in propagation: p0 "
+            "(first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { "x:p4,y", "spec \"x:p4,y\": found 'p4' after ':', expected the dim's priority in "
+                "propagation: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
     { ":p1", "spec \":p1\": an axis name is missing before ':'; write '-' for a dim that is not "
-             "cut (mesh x=2,y=4)" },
+             "sharded (mesh x=2,y=4)" },
     { "-:p1", "spec \"-:p1\": found ':', expected dims such as '-', 'x' or 'x+y' with ',' between "
               "them (mesh x=2,y=4)" },
   };

@@ -421,7 +421,7 @@ TEST(what_a_body_makes_is_planned_on_sizes)
   CHECK_STR_HAS(tsr_message(f.s), "mesh x=4,y=2, which is abstract");
   tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_put(f.s, (float[8]){ 0 }, TSR_F32, TSR_SHAPE(8), tsr_on(meshes[1], "x"))));
-  CHECK_STR_HAS(tsr_message(f.s), "sizes without devices, where no data can lie");
+  CHECK_STR_HAS(tsr_message(f.s), "sizes without devices, which hold no data");
   close_fixture(&f);
 }
 
@@ -434,7 +434,7 @@ TEST(what_lies_on_devices_meets_sizes_in_a_plan)
   CHECK_STATUS(tsr_eval(&real, 1), TSR_OK, f.s);
   static const char *const sizes[] = { "x=4,y=2", "x=64,y=4" };
   static const char *const says[] = { "has operands on two meshes",
-                                      "the meshes are over different devices" };
+                                      "the meshes have different devices" };
   for (int i = 0; i < 2; i++) {
     tsr_sharding on = tsr_on(tsr_mesh_abstract(f.rt, sizes[i]), "-,x");
     tsr_array *type = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), on);
@@ -475,8 +475,9 @@ TEST(what_does_not_fit_is_refused)
   tsr_compiled *c = tsr_compile(fn, x, w);
   tsr_array *wrong[] = { tsr_compiled_call(c, x, x) };
   CHECK_STATUS(tsr_eval(wrong, 1), TSR_EARG, NULL);
-  CHECK(strstr(tsr_message(f.s), "array 1 of the arguments of loss is f32[64,16]@(x,-), but it was "
-                                 "compiled for f32[16,32]"));
+  CHECK(strstr(tsr_message(f.s),
+               "array 1 of the arguments of loss is f32[64,16]@(x,-), but the function was "
+               "compiled for f32[16,32]"));
   tsr_scope_clear(f.s);
   wrong[0] = tsr_compiled_call(c, x);
   CHECK_STATUS(tsr_scope_status(f.s), TSR_EARG, NULL);

@@ -474,7 +474,7 @@ TEST(a_step_may_say_where_its_carry_lies)
   }
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
   CHECK(tsr_is_inert(tsr_call(tsr_function_make(f.s, placed_loss, .user = &other), row, xs)));
-  CHECK_STR_HAS(tsr_message(f.s), "begins as f64[16]@(x), but the body gives f64[16]@(y)");
+  CHECK_STR_HAS(tsr_message(f.s), "begins as f64[16]@(x), but the body returns f64[16]@(y)");
   close_fixture(&f);
 }
 
@@ -495,7 +495,8 @@ TEST(a_loop_in_itself_ends_with_a_message)
   fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = tsr_full(f.s, 1, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
   CHECK(tsr_is_inert(tsr_fori(0, 2, calls_itself, NULL, x)));
-  CHECK_STR_HAS(tsr_message(f.s), "is inside of 64 others; one that calls itself would never end");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "is inside of 64 others; a function that calls itself would never end");
   tsr_scope_clear(f.s);
   CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, f.s);
   close_fixture(&f);

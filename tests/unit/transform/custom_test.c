@@ -316,9 +316,9 @@ TEST(rules_that_are_wrong_say_so)
   fixture f = open_fixture("cpu:2", "x=2");
   tsr_array *x = vector(&f, (double[]){ 2, 3, 5 }, 3);
   static const char *const said[] = {
-    "the rule of product gives 3 arrays, expected 2, one for each array of its arguments",
-    "the rule of product gives f64[] for array 1 of its arguments, expected f64[3]",
-    "the rule of product gives f32[3] for array 0 of its arguments, expected f64[3]",
+    "the rule of product returns 3 arrays, expected 2, one for each array of its arguments",
+    "the rule of product returns f64[] for array 1 of its arguments, expected f64[3]",
+    "the rule of product returns f32[3] for array 0 of its arguments, expected f64[3]",
     "tsr_reshape: ", "returned NULL"
   };
   for (int kind = TOO_MANY; kind <= NOTHING; kind++) {
@@ -329,9 +329,9 @@ TEST(rules_that_are_wrong_say_so)
     tsr_scope_clear(f.s);
   }
   static const char *const forward[] = {
-    "the rule of product gives 3 arrays, expected 1, one for each array of its result",
-    "the rule of product gives 2 arrays, expected 1",
-    "the rule of product gives f32[3] for array 0 of its result, expected f64[3]",
+    "the rule of product returns 3 arrays, expected 1, one for each array of its result",
+    "the rule of product returns 2 arrays, expected 1",
+    "the rule of product returns f32[3] for array 0 of its result, expected f64[3]",
     "tsr_reshape: ", "returned NULL"
   };
   for (int kind = TOO_MANY; kind <= NOTHING; kind++) {
@@ -661,7 +661,7 @@ TEST(a_linear_function_takes_directions_at_a_point)
   }
   CHECK_I64(tsr_trace_count(at), 1);
   CHECK(tsr_is_inert(tsr_call(at, vector(&f, x, 2))));
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_linearize: direction 0 is f64[2]");
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_linearize: tangent 0 is f64[2]");
   tsr_scope_clear(f.s);
   close_fixture(&f);
 }

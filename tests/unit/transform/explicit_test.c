@@ -54,10 +54,10 @@ TEST(products_lie_as_their_operands_say)
     { "x,y", "-,-", "(x,-) all-gather" },
     { "x,-", "x,-", "(x,-) all-gather" },
     { "-,y", "-,y", "(-,y) all-gather" },
-    { "x,-", "-,x", "cut twice along one axis" },
-    { "x,y", "x,y", "contracted are cut on both sides" },
-    { "x,y", "y,-", "contracted are cut on both sides" },
-    { "-,y", "y,-", "contracted are cut on both sides" },
+    { "x,-", "-,x", "would be sharded by one axis" },
+    { "x,y", "x,y", "contracted dims are sharded in both operands" },
+    { "x,y", "y,-", "contracted dims are sharded in both operands" },
+    { "-,y", "y,-", "contracted dims are sharded in both operands" },
   };
   fixture f = open_fixture("cpu:4", "x=2,y=2");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -81,9 +81,11 @@ static tsr_array *joined(tsr_scope *s, tsr_array *const *in, void *user)
 TEST(elements_are_cut_alike_or_whole)
 {
   static const char *const rows[][3] = {
-    { "x,y", "x,y", "(x,y)" },     { "x,-", "-,y", "(x,y)" },
-    { "-,-", "x+y,-", "(x+y,-)" }, { "x,-", "y,-", "cut differently along one dim" },
-    { "x,-", "-,x", "cut twice" },
+    { "x,y", "x,y", "(x,y)" },
+    { "x,-", "-,y", "(x,y)" },
+    { "-,-", "x+y,-", "(x+y,-)" },
+    { "x,-", "y,-", "sharded differently along one dim" },
+    { "x,-", "-,x", "would be sharded by one axis" },
   };
   fixture f = open_fixture("cpu:4", "x=2,y=2");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -114,20 +116,20 @@ TEST(slices_and_pads_need_sizes_that_divide)
   fixture f = open_fixture("cpu:4", "x=2,y=2");
   CHECK_STR(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,-"), NULL), "(x,-)");
   CHECK_STR_HAS(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,y"), NULL),
-                "parts that no longer divide it; tsr_reshard");
+                "its axes do not divide; tsr_reshard");
   static const struct {
     int64_t by[3];
     const char *spec, *found;
   } pads[] = { { { 2, 2 }, "x", "(x)" },
-               { { 2, 3 }, "x", "no longer divide" },
-               { { 0, 3 }, "x", "no longer" },
+               { { 2, 3 }, "x", "axes do not divide" },
+               { { 0, 3 }, "x", "do not divide" },
                { { 4, 4 }, "x+y", "(x+y)" },
-               { { 4, 3 }, "x+y", "no longer" },
+               { { 4, 3 }, "x+y", "do not divide" },
                { { 0, 3, 1 }, "x", "(x)" },
-               { { 4, 4, 1 }, "x+y", "no longer" },
+               { { 4, 4, 1 }, "x+y", "do not divide" },
                { { -1, 1 }, "x", "(x)" },
-               { { -1, 0 }, "x", "no longer" },
-               { { -3, -1, 1 }, "x", "no longer" },
+               { { -1, 0 }, "x", "do not divide" },
+               { { -3, -1, 1 }, "x", "do not divide" },
                { { -3, 0, 1 }, "x+y", "(x+y)" } };
   for (size_t i = 0; i < sizeof pads / sizeof *pads; i++) {
     memcpy(padding, pads[i].by, sizeof padding);
@@ -173,16 +175,16 @@ TEST(concats_and_routines_along_a_dim)
   tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,y"), *b = numbers(&f, TSR_SHAPE(4, 4), "x,y");
   CHECK_STR(outcome(&f, both, a, b), "(x,-)"); /* an axis of one device cuts nothing */
   b = numbers(&f, TSR_SHAPE(4, 4), "-,x");
-  CHECK_STR_HAS(outcome(&f, both, a, b), "all operands should lie alike");
+  CHECK_STR_HAS(outcome(&f, both, a, b), "operands have different shardings");
   CHECK_STR_HAS(outcome(&f, running, numbers(&f, TSR_SHAPE(2, 8), "x,-"), NULL),
-                "goes along a dim that is cut");
+                "runs along a sharded dim");
   CHECK_STR(outcome(&f, running, numbers(&f, TSR_SHAPE(2, 8), "-,x"), NULL), "(-,x)");
   CHECK_STR_HAS(outcome(&f, running_flat, numbers(&f, TSR_SHAPE(2, 8), "x,-"), NULL), "cumsum at ");
   CHECK_STR_HAS(outcome(&f, running_flat, numbers(&f, TSR_SHAPE(2, 8), "-,x"), NULL),
                 "reshape at ");
   CHECK_STR(outcome(&f, running_flat, numbers(&f, TSR_SHAPE(2, 8), "-"), NULL), "(-)");
   CHECK_STR_HAS(outcome(&f, in_order, numbers(&f, TSR_SHAPE(4, 32, 32), "x"), NULL),
-                "goes along a dim that is cut");
+                "runs along a sharded dim");
   CHECK_STR(outcome(&f, best, numbers(&f, TSR_SHAPE(4, 32, 32), "x"), NULL), "(x,-,-)");
   close_fixture(&f);
 }
@@ -270,7 +272,7 @@ TEST(what_is_called_is_part_of_the_body)
   CHECK_STR_HAS(outcome(&f, slope_of_squares, a, b), "(x,-)");
   CHECK_STR_HAS(outcome(&f, other_slope, a, b), "(-,y)");
   const char *found = outcome(&f, calls, a, b);
-  CHECK_STR_HAS(found, "contracted are cut on both sides");
+  CHECK_STR_HAS(found, "contracted dims are sharded in both operands");
   CHECK_STR_HAS(found, "dot at ");
   close_fixture(&f);
 }
@@ -341,9 +343,9 @@ TEST(loops_are_walked_as_a_step_sees_them)
                                             [FORI] = "(x,-)",
                                             [WHILE] = "(x,-)",
                                             [COND] = "(x,-)",
-                                            [COUNTED] = "steps go along a dim that is cut",
-                                            [TURNS] = "a step leaves what it carries cut otherwise",
-                                            [DIFFERS] = "bodies leave a result cut differently",
+                                            [COUNTED] = "steps along a sharded dim",
+                                            [TURNS] = "a step changes the sharding of a carry",
+                                            [DIFFERS] = "the bodies shard a result differently",
                                             [WRONG] = "cumsum at " };
   fixture f = open_fixture("cpu:4", "x=2,y=2");
   tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,-"), *xs = numbers(&f, TSR_SHAPE(3, 4, 4), "-,x");

@@ -537,11 +537,11 @@ TEST(going_back_through_a_while_stays_refused)
                                : tsr_call(tsr_grad(tsr_checkpoint(own)), given[0], given[1]);
     CHECK(tsr_is_inert(made));
     CHECK_I64(tsr_scope_status(f.s), TSR_EUNSUPPORTED);
-    CHECK_STR_HAS(tsr_message(f.s), "while has no gradient: how often it runs is known only at run "
-                                    "time; use tsr_fori or tsr_scan");
+    CHECK_STR_HAS(tsr_message(f.s), "while has no gradient: the number of its steps is known only "
+                                    "at run time; use tsr_fori or tsr_scan");
     tsr_scope_clear(f.s);
   }
   tsr_call(tsr_jvp(one), given[0], given[1], tsr_num(f.s, 1.0));
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_jvp: array 0 of what is carried is f64[], expected f64[8]");
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_jvp: array 0 of the tangent is f64[], expected f64[8]");
   close_fixture(&f);
 }

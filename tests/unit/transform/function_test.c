@@ -258,10 +258,10 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     { "TSR_EARG: tsr_call: the body of f, made at ", "returned NULL; return an array" },
     { "TSR_ESHAPE: tsr_call: the body of f, made at ", ", failed: " },
     { ", failed: ", "an argument of a function that is being traced" },
-    { "TSR_ESTATE: tsr_call: ", "calls it on arguments of the types that it is being traced" },
-    { "TSR_EARG: tsr_call: ", "returned an array of a scope that is not around it" },
-    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
-    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
+    { "TSR_ESTATE: tsr_call: ", "calls the function again with arguments of the same types" },
+    { "TSR_EARG: tsr_call: ", "returned an array of a scope that does not enclose" },
+    { "TSR_ESTATE: tsr_call: ", "the library closes the scope of a body that is being traced" },
+    { "TSR_ESTATE: tsr_call: ", "the library closes the scope of a body that is being traced" },
   };
   for (int kind = 0; kind < TROUBLES; kind++) {
     fixture f = open_fixture("cpu:8", "x=4,y=2");
@@ -288,15 +288,17 @@ TEST(specs_without_their_array_and_no_function_are_told)
   tsr_function *in = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                        .in_specs = { "x", "y" });
   CHECK(tsr_is_inert(tsr_call(in, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for argument 1, but there are 1; give the argument");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "has a spec for argument 1, but the call has 1 arguments; give the argument");
   tsr_scope_clear(f.s);
   tsr_function *out = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                         .out_specs = { "x", NULL, "y" });
   CHECK(tsr_is_inert(tsr_call(out, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for result 2, but the body returns 1; leave it out");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "has a spec for result 2, but the body returns 1 results; leave the spec out");
   tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_call((tsr_function *)NULL, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give one");
+  CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give a function");
   tsr_scope_clear(f.s);
   close_fixture(&f);
 }
@@ -325,11 +327,11 @@ TEST(arrays_of_bodies_that_returned_say_so)
     CHECK_STATUS(tsr_eval(&got, 1), TSR_OK, f.s);
     CHECK(tsr_is_inert(tsr_add(a, t.kept)));
     CHECK_STR_HAS(tsr_message(f.s), "computed in the body of ");
-    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return the array from the body");
     tsr_scope_clear(f.s);
     double out[24];
     CHECK(tsr_read(t.kept, out, sizeof out) == TSR_ESTATE);
-    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return the array from the body");
     tsr_scope_clear(f.s);
     check_same(tsr_call(fn, a), a);
     close_fixture(&f);
@@ -377,7 +379,7 @@ TEST(functions_of_a_body_end_with_it_and_say_so)
     CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, NULL);
     CHECK_STR_HAS(tsr_message(s), k == 2 ? ": tsr_compiled_call: the function " : "the function ");
     CHECK_STR_HAS(tsr_message(s), "was made in the body of keeps, made at ");
-    CHECK_STR_HAS(tsr_message(s), "which has returned; make it outside");
+    CHECK_STR_HAS(tsr_message(s), "which has returned; make the function outside");
     tsr_scope_clear(s);
   }
   tsr_scope_close(s);

@@ -494,6 +494,6 @@ TEST(each_element_of_a_map_in_a_body_has_the_gradient_of_all_places)
   tsr_array *own = tsr_mul(tsr_mul(tsr_square(x), w), 2); /* [8, 3]: of each example */
   tsr_array *summed = tsr_sum(tsr_reshape(own, TSR_SHAPE(4, 2, 3)), .dims = TSR_DIMS(0));
   check_same(f.s, tsr_item(both, 0), summed, "all places'");
-  check_same(f.s, tsr_item(both, 1), own, "each its own");
+  check_same(f.s, tsr_item(both, 1), own, "each a name of its own");
   close_fixture(&f);
 }

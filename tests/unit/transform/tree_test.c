@@ -75,7 +75,7 @@ TEST(what_is_deleted_or_given_up_is_all_of_a_tree)
   CHECK_STATUS(tsr_eval(&w.tree, 1), TSR_OK, NULL);
   CHECK_STATUS(tsr_donate(w.tree), TSR_OK, NULL);
   CHECK_STATUS(tsr_read(w.b, out, sizeof out), TSR_ESTATE, NULL);
-  CHECK(strstr(tsr_message(w.s), "given up by tsr_donate"));
+  CHECK(strstr(tsr_message(w.s), "donated by tsr_donate"));
   tsr_scope_clear(w.s);
   CHECK_STATUS(tsr_donate(w.tree), TSR_ESTATE, NULL);
   tsr_delete(w.tree);
@@ -152,14 +152,15 @@ TEST(errors_name_the_path_of_an_array)
   tsr_array *whole = model_of(w.s, f4, tsr_cast(f4, TSR_I32)), *kept = tsr_sgd_state(good);
   tsr_function *f = tsr_function_make(w.s, same), *g = tsr_function_make(w.s, first_sum);
   check_said(&w, tsr_call(tsr_grad(g), whole), "tsr_grad: array layer.b of argument 0 of ");
-  check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of what is carried is f64[3]");
-  check_said(&w, tsr_call(tsr_jvp(f), good, f4), "what is carried has 1 arrays, expected 2");
+  check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of the cotangent is f64[3]");
+  check_said(&w, tsr_call(tsr_jvp(f), good, f4), "the tangent has 1 arrays, expected 2");
   check_said(&w, tsr_call(tsr_vmap(f), odd), "3 elements along dim 0 of argument 0.layer.b, which");
   check_said(&w, tsr_shard_map(mesh, same, NULL, .in = { good, odd }, .in_specs = { "x", "x" }),
-             "tsr_shard_map: argument 1.layer.b is f64[3], of which dim 0 is cut into 2");
+             "tsr_shard_map: argument 1.layer.b is f64[3], and its dim 0 is sharded into 2");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .length = 2), "the carry layer.b begins as");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .xs = odd), "array layer.b of .xs is f64[3]");
-  check_said(&w, tsr_associative_scan(pairs, NULL, good), "array layer.b of what is combined is f");
+  check_said(&w, tsr_associative_scan(pairs, NULL, good),
+             "array layer.b of the result of combine is f");
   check_said(&w, tsr_compiled_call(tsr_compile(f, good), odd), "array 0.layer.b of the arguments");
   check_said(&w, tsr_sgd(good, odd, kept, .rate = TSR_OPERAND(1)), "array layer.b of the gradient");
   check_said(&w, tsr_clip_norm(whole, 1), "tsr_clip_norm: array layer.b of the tree is i32[4]");
