@@ -58,6 +58,7 @@ static const tsr__device_ops cpu_ops = {
   .from_host = tsr__cpu_from_host,
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
+  .assemble = tsr__cpu_assemble,
   .pick = tsr__cpu_pick,
   .partial_bytes = tsr__cpu_partial_bytes,
   .disperse = tsr__cpu_disperse,
