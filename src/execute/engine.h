@@ -225,9 +225,14 @@ typedef struct tsr__crossing {
   int *accums, *finals;
   tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
   int64_t *populations;
+  int group_size;
   int *members; /* positions of the group at hand */
-  int deal;     /* deal.c's */
-  int given;    /* where results stand in exec->whole, with the others' parts to be written; or 0 */
+  int deal;     /* deal.c's, as what follows */
+  /* The processes of the group at hand, in order of their first members; and by process the turn in
+   * which it was met last. */
+  int process_count, turn;
+  int *processes, *first, *met;
+  int given; /* where results stand in exec->whole, with the others' parts to be written; or 0 */
   struct tsr__crossing *next; /* of the step */
 } tsr__crossing;
 
@@ -239,18 +244,21 @@ tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step);
 /* Whether results of crossings that were begun come together without another meeting or memory. */
 bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step);
 
-/* Whether positions differ in combined axes only. */
-bool tsr__same_group(const tsr__crossing *c, int a, int b);
+/* Makes a group of positions that differ in combined axes alone the one at hand (deal.c). */
+void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group);
+static inline int tsr__crossing_groups(const tsr__crossing *c)
+{
+  return tsr__positions(c->sharding) / c->group_size;
+}
 /* Who works on a crossing (deal.c): decided before groups combine; which share of the group at hand
  * this process has; and, when all have combined, what others finished comes to its devices. */
-void tsr__deal(const tsr__exec *exec, tsr__crossing *c);
-tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members);
+tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c);
+tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c);
 bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c);
-tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c);
+tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c);
 /* What the first member here brings ([member][accumulator of the crossing]) is added to: a copy
  * where others read it at the same time; and the end of such copies. */
-tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
-                          int members);
+tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials);
 void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c);
 
 /* Shows the shardings of a plan that is new, once, without the engine's lock; and values while it

@@ -77,7 +77,9 @@ typedef struct moving {
   tsr_shape shape; /* of `from`: `move` borrows it */
   const tsr__overlaps *overlaps;
   tsr__buffer *const *sources; /* by position of `from`: a part, or a replica of it; NULL: away */
-  int slabs, leaders;          /* positions of `to` that hold something else than those before */
+  int slabs;
+  int leaders;  /* positions of `to` that hold something else than those before, */
+  int together; /* of which so many are one task's */
   bool streams;
   _Atomic bool away;
   _Atomic int64_t bytes;
@@ -121,42 +123,65 @@ static void put_slab(const moving *m, const tsr_box *box, int slab, tsr__assembl
   out->slab_end = box->size[d] * (slab + 1) / m->slabs;
 }
 
+/* Parts that a task puts together, some at once. */
+typedef struct joining {
+  reshard_job *job;
+  moving *m;
+  int slab, worker, count;
+  tsr__assembly parts[TSR__MOST_ASSEMBLED];
+} joining;
+
 /* Traffic is counted by the task alone and added once. */
-static void move_slab(reshard_job *job, moving *m, int position, int slab, int worker)
+static void join_parts(joining *j)
 {
-  tsr__piece_grid grid;
-  tsr_box box;
   tsr__traffic traffic = { 0 };
-  tsr__assembly part = { .dtype = (tsr_dtype)m->from->dtype,
-                         .pieces = &grid,
-                         .to_dims = box.size,
-                         .progress = job->progress,
-                         .worker = worker,
-                         .streams = m->streams };
-  if (!tsr__overlaps_at(&m->move, m->overlaps, position, &grid)) return;
+  const tsr__device_ops *ops = tsr__devices_of(j->m->exec->rt)->ops;
+  bool all = ops->assemble(j->parts, j->count, j->m->sources, &traffic);
+  if (!all) atomic_store(&j->m->away, true);
+  atomic_fetch_add_explicit(&j->m->bytes, traffic.bytes, memory_order_relaxed);
+  j->count = 0;
+}
+
+static void add_part(joining *j, int position)
+{
+  const moving *m = j->m;
+  tsr__assembly *part = &j->parts[j->count];
+  tsr_box box;
+  if (!tsr__overlaps_at(&m->move, m->overlaps, position, &part->pieces)) return;
   tsr__value_box(m->to, position, &box);
-  put_slab(m, &box, slab, &part);
-  const tsr__device_ops *ops = tsr__devices_of(m->exec->rt)->ops;
-  if (!ops->assemble(&part, m->sources, m->to->parts[position], &traffic))
-    atomic_store(&m->away, true);
-  atomic_fetch_add_explicit(&m->bytes, traffic.bytes, memory_order_relaxed);
+  memcpy(part->to_dims, box.size, sizeof part->to_dims);
+  part->dtype = (tsr_dtype)m->from->dtype;
+  part->to = m->to->parts[position];
+  part->progress = j->job->progress;
+  part->worker = j->worker;
+  part->streams = m->streams;
+  put_slab(m, &box, j->slab, part);
+  if (++j->count == TSR__MOST_ASSEMBLED) join_parts(j);
 }
 
 /* Task t is array t mod count: positions of one device follow each other, so that workers share
- * arrays evenly. A task serves all that hold the same slab. */
+ * arrays evenly. A task serves all that hold the same slab, of as many leaders as go together. */
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
   moving *m = &job->moves[task % job->count];
   const tsr_sharding *at = &m->to->sharding;
   unsigned free = tsr__free_axes(at);
-  int number = (int)(task / job->count), slab = number % m->slabs;
-  if (number / m->slabs >= m->leaders) return;
-  int leader = tsr__mesh_group_offset(at->mesh, ~free, number / m->slabs);
-  for (int i = 0; i < m->to->part_count / m->leaders; i++) {
-    int p = leader + tsr__mesh_group_offset(at->mesh, free, i);
-    if (m->to->parts[p] && !atomic_load(&job->progress->stop)) move_slab(job, m, p, slab, worker);
+  int number = (int)(task / job->count), first = number / m->slabs * m->together;
+  joining j;
+  j.job = job;
+  j.m = m;
+  j.slab = number % m->slabs;
+  j.worker = worker;
+  j.count = 0;
+  for (int n = first; n < m->leaders && n < first + m->together; n++) {
+    int leader = tsr__mesh_group_offset(at->mesh, ~free, n);
+    for (int i = 0; i < m->to->part_count / m->leaders; i++) {
+      int p = leader + tsr__mesh_group_offset(at->mesh, free, i);
+      if (m->to->parts[p] && !atomic_load(&job->progress->stop)) add_part(&j, p);
+    }
   }
+  if (j.count) join_parts(&j);
 }
 
 /* Few bytes are copied sooner than others are woken. */
@@ -191,6 +216,13 @@ static bool is_long(const tsr__value *to)
   return bytes > STREAM_BYTES;
 }
 
+/* Neighbours read the same memory; some tasks for each worker must be left. */
+static int leaders_together(const tsr__exec *exec, int leaders)
+{
+  int some = leaders / (8 * tsr__worker_count(exec->rt));
+  return some < 1 ? 1 : some < 2 * TSR__MOST_ASSEMBLED ? some : 2 * TSR__MOST_ASSEMBLED;
+}
+
 /* The value that moves may lie otherwise than the plan says: what is known now counts. */
 static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 {
@@ -213,6 +245,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
   out->move.device = tsr__home_device(exec->rt, &to->sharding, 0);
   out->leaders = tsr__mesh_group_size(sharding->mesh, ~tsr__free_axes(sharding));
   out->slabs = slabs_of(out);
+  out->together = out->slabs > 1 ? 1 : leaders_together(exec, out->leaders);
   out->streams = is_long(to);
   out->overlaps = tsr__exec_overlaps(exec, node, &out->move);
   return out->overlaps ? TSR_OK : out_of_memory(exec);
@@ -389,7 +422,8 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n)) {
     if (exec->values[n]) continue; /* it stays */
     status = start_moving(exec, n, m);
-    if (!status && m->leaders * m->slabs > job.most) job.most = m->leaders * m->slabs;
+    int tasks = status ? 0 : (m->leaders + m->together - 1) / m->together * m->slabs;
+    if (tasks > job.most) job.most = tasks;
     m++;
   }
   if (!status) status = see_all(exec, &job, &sight);

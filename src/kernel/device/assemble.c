@@ -1,4 +1,4 @@
-/* A part put together of pieces that lie in many buffers, as each device does in an all-to-all.
+/* Parts put together of pieces that lie in many buffers, as each device does in an all-to-all.
  *
  *   pieces of the part     one dim is walked, that of most overlaps; the others stand still
  *   . . . . .              until it is through, so where a piece lies in its part and in the
@@ -10,31 +10,51 @@
  *   form   run                                      as many of them as
  *   LINE   the walked overlap and all dims behind   one dim before it has elements
  *   ROWS   one dim behind the walked one            the walked overlap has elements
- *   BOX    anything else, and bits                  (copied as a box) */
+ *   BOX    anything else, and bits                  (copied as a box)
+ *
+ * Parts of one walk over the same overlaps go side by side: neighbours take neighbouring elements of
+ * the same buffers, which one look at the memory brings for all of them. */
 #include "kernel/device/cpu.h"
 #include "kernel/device/put_line.h"
 
-#define ASK_AFTER ((int64_t)1 << 20) /* elements: some milliseconds */
+#define ASK_AFTER ((int64_t)1 << 22) /* bytes: some milliseconds */
 
 enum form { BOX, LINE, ROWS };
 
 typedef struct walk {
   const tsr__assembly *job;
-  tsr__buffer *const *from;
-  tsr__buffer *to;
-  tsr__traffic *traffic;
   int dim;
   tsr__overlap at[TSR_MAX_RANK]; /* of each dim, as far as it lies in the slab */
   int position;                  /* the sum of the offsets of the dims that stand still */
-  /* Where a piece begins: from_still + from_part * part_size + from_start * from_step, of the walked
-   * overlap; and to_still + to_start * to_step. */
+  /* A piece begins at from_still + from_part * part_size + from_step * from_start, of the walked
+   * overlap, and comes to to_still + to_step * to_start. */
   int64_t from_still, from_part, from_step, to_still, to_step;
   enum form form;
   int64_t runs, length;           /* LINE: length for each element walked; ROWS: no runs yet */
   int64_t from_stride, to_stride; /* LINE: from_stride for each element of the walked part */
-  int64_t left;                   /* elements until the progress is asked */
-  bool missed;                    /* a piece had no buffer */
 } walk;
+
+/* A part on a walk that is not of boxes; all in bytes. */
+typedef struct lane {
+  const tsr__assembly *job;
+  tsr__buffer *const *from; /* by the walked overlap's offset, */
+  int leader, own;          /* which may be one in the place of another */
+  int device;
+  bool lines;
+  char *to;
+  int64_t still, part, step, to_step, length, runs, stride, to_stride;
+  int64_t crossed; /* from other devices */
+} lane;
+
+typedef struct batch {
+  tsr__buffer *const *from;
+  tsr__traffic *traffic;
+  const tsr__overlap *list; /* that all lanes walk */
+  int dim, overlaps, lanes;
+  int64_t left; /* bytes until the progress is asked */
+  bool missed;  /* a piece had no buffer */
+  lane lane[TSR__MOST_ASSEMBLED];
+} batch;
 
 /* What of an overlap lies in the slab; its size is 0 or less where nothing does. */
 static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overlap *whole)
@@ -49,6 +69,8 @@ static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overla
   return o;
 }
 
+/* ---- what the pieces of a walk have in common ------------------------------------------------ */
+
 static bool is_whole(const walk *w, int d)
 {
   return w->at[d].size == w->at[d].part_size && w->at[d].size == w->job->to_dims[d];
@@ -57,7 +79,7 @@ static bool is_whole(const walk *w, int d)
 /* The form that pieces have while the other dims stand still; strides are in elements. */
 static void find_form(walk *w)
 {
-  int rank = w->job->pieces->rank, last = rank - 1, outer = -1, longer = 0;
+  int rank = w->job->pieces.rank, last = rank - 1, outer = -1, longer = 0;
   int64_t inner = 1;
   for (; last > w->dim && is_whole(w, last); last--) inner *= w->at[last].size;
   for (int d = 0; d < last; d++) {
@@ -84,7 +106,7 @@ static void find_places(walk *w)
   int64_t from = 1, to = 1;
   w->position = 0;
   w->from_still = w->from_part = w->to_still = 0;
-  for (int d = w->job->pieces->rank - 1; d >= 0; d--) {
+  for (int d = w->job->pieces.rank - 1; d >= 0; d--) {
     const tsr__overlap *o = &w->at[d];
     if (d == w->dim) {
       w->from_step = from;
@@ -99,52 +121,30 @@ static void find_places(walk *w)
   }
 }
 
-#define COPY_WORDS(T) \
-  for (int64_t i = 0; i < runs; i++) memcpy(to + i * to_stride, from + i * from_stride, sizeof(T))
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Few bytes are moved as one word, without a call. */
-static inline void copy_runs(const walk *w, char *to, const char *from, size_t bytes, int64_t runs,
-                             int64_t to_stride, int64_t from_stride)
+/* False: somebody said to stop. */
+static bool goes_on(batch *b, const tsr__assembly *job, int64_t bytes)
 {
-  switch (bytes) {
-  case 4: COPY_WORDS(uint32_t); return;
-  case 8: COPY_WORDS(uint64_t); return;
-  case 2: COPY_WORDS(uint16_t); return;
-  case 1: COPY_WORDS(uint8_t); return;
-  default: break;
-  }
-  for (int64_t i = 0; i < runs; i++, to += to_stride, from += from_stride)
-    if (w->job->streams) tsr__put_run(to, from, bytes);
-    else memcpy(to, from, bytes);
+  b->left -= bytes;
+  if (b->left > 0) return true;
+  b->left = ASK_AFTER;
+  return !job->progress || !tsr__progress_stops(job->progress, job->worker);
 }
 
-static void copy_piece(const walk *w, const tsr__overlap *o, const tsr__buffer *from)
-{
-  int64_t size = (int64_t)tsr_dtype_size(w->job->dtype);
-  int64_t at = w->from_still + w->from_part * o->part_size + w->from_step * o->from_start;
-  const char *source = (const char *)from->data + at * size;
-  char *target = (char *)w->to->data + (w->to_still + w->to_step * o->to_start) * size;
-  if (w->form == LINE)
-    copy_runs(w, target, source, (size_t)(w->length * o->size * size), w->runs, w->to_stride * size,
-              w->from_stride * o->part_size * size);
-  else
-    copy_runs(w, target, source, (size_t)(w->length * size), o->size, w->to_step * size,
-              w->from_step * size);
-}
-
-static void copy_box(walk *w, const tsr__overlap *o, const tsr__buffer *from)
+static void copy_box(walk *w, const tsr__overlap *o, const tsr__buffer *from, tsr__traffic *traffic)
 {
   int64_t from_dims[TSR_MAX_RANK], from_start[TSR_MAX_RANK], to_start[TSR_MAX_RANK],
       size[TSR_MAX_RANK];
   w->at[w->dim] = *o;
-  for (int d = 0; d < w->job->pieces->rank; d++) {
+  for (int d = 0; d < w->job->pieces.rank; d++) {
     from_dims[d] = w->at[d].part_size;
     from_start[d] = w->at[d].from_start;
     to_start[d] = w->at[d].to_start;
     size[d] = w->at[d].size;
   }
   tsr__cpu_copy(&(tsr__box_copy){ .dtype = w->job->dtype,
-                                  .rank = w->job->pieces->rank,
+                                  .rank = w->job->pieces.rank,
                                   .from_dims = from_dims,
                                   .from_start = from_start,
                                   .to_dims = w->job->to_dims,
@@ -153,52 +153,101 @@ static void copy_box(walk *w, const tsr__overlap *o, const tsr__buffer *from)
                                   .progress = w->job->progress,
                                   .worker = w->job->worker,
                                   .streams = w->job->streams },
-                from, w->to, w->traffic);
+                from, w->job->to, traffic);
 }
 
-/* False: somebody said to stop. */
-static bool goes_on(walk *w, int64_t elements)
+static bool copy_boxes(batch *b, walk *w)
 {
-  w->left -= elements;
-  if (w->left > 0) return true;
-  w->left = ASK_AFTER;
-  return !w->job->progress || !tsr__progress_stops(w->job->progress, w->job->worker);
-}
-
-/* Copies a piece, and returns how many elements were copied without a look at the progress. */
-static int64_t take_piece(walk *w, const tsr__overlap *o, const tsr__buffer *from,
-                          int64_t *elements)
-{
-  enum { OF_BOX = 1 << 10 }; /* stands for the time that describing a box takes */
-  int64_t count = w->length * o->size * (w->form == LINE ? w->runs : 1);
-  if (w->form == BOX) {
-    copy_box(w, o, from);
-    return OF_BOX;
-  }
-  copy_piece(w, o, from);
-  if (from->device != w->to->device) *elements += count;
-  return count;
-}
-
-/* The pieces of one walk. False: it was stopped. */
-static bool copy_walk(walk *w)
-{
-  const tsr__piece_grid *pieces = w->job->pieces;
-  int64_t crossed = 0;
+  enum { OF_BOX = 1 << 12 }; /* stands for the time that describing a box takes */
+  const tsr__piece_grid *pieces = &w->job->pieces;
   bool on = true;
   for (int i = 0; i < pieces->counts[w->dim] && on; i++) {
     tsr__overlap o = in_slab(w->job, w->dim, &pieces->overlaps[w->dim][i]);
     int position = w->position + o.offset;
-    const tsr__buffer *from = w->from[position == pieces->leader ? pieces->own : position];
+    const tsr__buffer *from = b->from[position == pieces->leader ? pieces->own : position];
     if (o.size <= 0) continue;
-    if (from) on = goes_on(w, take_piece(w, &o, from, &crossed));
-    else w->missed = true;
+    if (from) copy_box(w, &o, from, b->traffic);
+    else b->missed = true;
+    on = goes_on(b, w->job, OF_BOX);
   }
-  if (w->traffic) w->traffic->bytes += crossed * (int64_t)tsr_dtype_size(w->job->dtype);
   return on;
 }
 
-/* ---- all walks ------------------------------------------------------------------------------- */
+/* Runs of the same length, at even distances. */
+typedef struct run_list {
+  char *to;
+  const char *from;
+  size_t bytes; /* of a run */
+  int64_t count, to_stride, from_stride;
+} run_list;
+
+#define COPY_WORDS(T)                                                                \
+  for (int64_t i = 0; i < r->count; i++, to += r->to_stride, from += r->from_stride) \
+    memcpy(to, from, sizeof(T));                                                     \
+  break
+
+static void copy_runs(const run_list *r, bool streams)
+{
+  char *to = r->to;
+  const char *from = r->from;
+  switch (r->bytes) {
+  case 1: COPY_WORDS(uint8_t);
+  case 2: COPY_WORDS(uint16_t);
+  case 4: COPY_WORDS(uint32_t);
+  case 8: COPY_WORDS(uint64_t);
+  default:
+    for (int64_t i = 0; i < r->count; i++, to += r->to_stride, from += r->from_stride)
+      if (streams) tsr__put_run(to, from, r->bytes);
+      else memcpy(to, from, r->bytes);
+  }
+}
+
+/* Returns the bytes copied. One word is moved at once, without a list of runs. */
+static inline int64_t copy_piece(batch *b, lane *l, const tsr__overlap *o)
+{
+  const tsr__buffer *from = l->from[o->offset == l->leader ? l->own : o->offset];
+  if (!from) {
+    b->missed = true;
+    return 0;
+  }
+  const char *source =
+      (const char *)from->data + l->still + l->part * o->part_size + l->step * o->from_start;
+  char *target = l->to + l->to_step * o->to_start;
+  int64_t run = l->lines ? l->length * o->size : l->length, runs = l->lines ? l->runs : o->size;
+  if (from->device != l->device) l->crossed += run * runs;
+  if (runs == 1 && run == sizeof(uint32_t)) memcpy(target, source, sizeof(uint32_t));
+  else if (runs == 1 && run == sizeof(uint64_t)) memcpy(target, source, sizeof(uint64_t));
+  else
+    copy_runs(&(run_list){ target, source, (size_t)run, runs, l->lines ? l->to_stride : l->to_step,
+                           l->lines ? l->stride * o->part_size : l->step },
+              l->job->streams);
+  return run * runs;
+}
+
+/* All lanes take their pieces of an overlap before any goes on to the next. */
+static bool copy_lanes(batch *b)
+{
+  bool on = true;
+  if (!b->lanes) return true;
+  for (int i = 0; i < b->overlaps && on; i++) {
+    int64_t bytes = 0;
+    for (int n = 0; n < b->lanes; n++) {
+      lane *l = &b->lane[n];
+      if (l->job->slab_dim == b->dim) {
+        tsr__overlap some = in_slab(l->job, b->dim, &b->list[i]);
+        if (some.size > 0) bytes += copy_piece(b, l, &some);
+      } else {
+        bytes += copy_piece(b, l, &b->list[i]);
+      }
+    }
+    on = goes_on(b, b->lane[0].job, bytes);
+  }
+  for (int n = 0; n < b->lanes && b->traffic; n++) b->traffic->bytes += b->lane[n].crossed;
+  b->lanes = 0;
+  return on;
+}
+
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* The dim with most overlaps; the last of several, whose runs are the longest. */
 static int walked_dim(const tsr__piece_grid *pieces)
@@ -212,7 +261,7 @@ static int walked_dim(const tsr__piece_grid *pieces)
 /* Puts the other dims at their overlaps number `index`. False: one of them has none in the slab. */
 static bool stand_at(walk *w, const int *index)
 {
-  const tsr__piece_grid *pieces = w->job->pieces;
+  const tsr__piece_grid *pieces = &w->job->pieces;
   for (int d = 0; d < pieces->rank; d++) {
     w->at[d] = in_slab(w->job, d, &pieces->overlaps[d][index[d]]);
     if (d != w->dim && w->at[d].size <= 0) return false;
@@ -226,7 +275,7 @@ static bool stand_at(walk *w, const int *index)
  * before it goes on. False: all are through. */
 static bool next_index(const walk *w, int *index)
 {
-  const tsr__piece_grid *pieces = w->job->pieces;
+  const tsr__piece_grid *pieces = &w->job->pieces;
   for (int d = pieces->rank - 1; d >= 0; d--) {
     if (d == w->dim) continue;
     if (++index[d] < pieces->counts[d]) return true;
@@ -235,32 +284,87 @@ static bool next_index(const walk *w, int *index)
   return false;
 }
 
-static bool assemble(const tsr__assembly *job, tsr__buffer *const *from, tsr__buffer *to,
-                     tsr__traffic *traffic)
+static void add_lane(batch *b, const walk *w)
 {
-  const tsr__piece_grid *pieces = job->pieces;
-  walk w = { .job = job, .from = from, .to = to, .traffic = traffic, .left = ASK_AFTER };
-  int index[TSR_MAX_RANK] = { 0 };
-  bool on = true;
-  w.dim = walked_dim(pieces);
-  for (int d = 0; d < pieces->rank; d++)
-    if (!pieces->counts[d]) return true;
-  do {
-    if (stand_at(&w, index)) on = copy_walk(&w);
-  } while (on && next_index(&w, index));
-  if (job->streams) tsr__put_done();
-  return !w.missed;
+  const tsr__assembly *job = w->job;
+  int64_t size = (int64_t)tsr_dtype_size(job->dtype);
+  b->dim = w->dim;
+  b->list = job->pieces.overlaps[w->dim];
+  b->overlaps = job->pieces.counts[w->dim];
+  b->lane[b->lanes++] = (lane){ .job = job,
+                                .from = b->from + w->position,
+                                .leader = job->pieces.leader - w->position,
+                                .own = job->pieces.own - w->position,
+                                .device = job->to->device,
+                                .lines = w->form == LINE,
+                                .to = (char *)job->to->data + w->to_still * size,
+                                .still = w->from_still * size,
+                                .part = w->from_part * size,
+                                .step = w->from_step * size,
+                                .to_step = w->to_step * size,
+                                .length = w->length * size,
+                                .runs = w->runs,
+                                .stride = w->from_stride * size,
+                                .to_stride = w->to_stride * size };
 }
 
-/* A scalar is copied as an array of one element. */
-bool tsr__cpu_assemble(const tsr__assembly *job, tsr__buffer *const *from, tsr__buffer *to,
-                       tsr__traffic *traffic)
+/* Whether a walk goes beside those at hand, over the same overlaps. */
+static bool goes_beside(const batch *b, const walk *w)
+{
+  const tsr__piece_grid *pieces = &w->job->pieces;
+  return b->lanes && b->lanes < TSR__MOST_ASSEMBLED && b->dim == w->dim &&
+         b->list == pieces->overlaps[w->dim] && b->overlaps == pieces->counts[w->dim];
+}
+
+/* The walks of a part; the last ones stay in the batch, where others may go beside them. */
+static bool walk_part(batch *b, const tsr__assembly *job)
+{
+  walk w = { .job = job, .dim = walked_dim(&job->pieces) };
+  int index[TSR_MAX_RANK] = { 0 };
+  bool on = true;
+  for (int d = 0; d < job->pieces.rank; d++)
+    if (!job->pieces.counts[d]) return true;
+  do {
+    if (!stand_at(&w, index)) continue;
+    if (!goes_beside(b, &w)) on = copy_lanes(b);
+    if (!on) return false;
+    if (w.form == BOX) on = copy_boxes(b, &w);
+    else add_lane(b, &w);
+  } while (on && next_index(&w, index));
+  return on;
+}
+
+/* A scalar is an array of one element. */
+static tsr__assembly as_array(const tsr__assembly *job)
 {
   static const tsr__overlap one = { 1, 0, 0, 1, 0 };
-  static const int64_t dims[1] = { 1 };
-  tsr__piece_grid pieces = { 1, { 1 }, { &one }, job->pieces->leader, job->pieces->own };
-  tsr__assembly scalar = *job;
-  scalar.pieces = &pieces;
-  scalar.to_dims = dims;
-  return assemble(job->pieces->rank ? job : &scalar, from, to, traffic);
+  tsr__assembly out = *job;
+  out.pieces.rank = out.pieces.counts[0] = 1;
+  out.pieces.overlaps[0] = &one;
+  out.to_dims[0] = 1;
+  return out;
+}
+
+bool tsr__cpu_assemble(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                       tsr__traffic *traffic)
+{
+  bool on = true;
+  batch b; /* its lanes are written as they are added */
+  b.from = from;
+  b.traffic = traffic;
+  b.left = ASK_AFTER;
+  b.missed = false;
+  b.lanes = 0;
+  for (int i = 0; i < count && on; i++) {
+    tsr__assembly scalar;
+    if (!parts[i].pieces.rank) {
+      scalar = as_array(&parts[i]);
+      on = walk_part(&b, &scalar) && copy_lanes(&b);
+    } else {
+      on = walk_part(&b, &parts[i]);
+    }
+  }
+  if (on) copy_lanes(&b);
+  if (count && parts->streams) tsr__put_done();
+  return !b.missed;
 }
