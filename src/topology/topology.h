@@ -177,8 +177,11 @@ static inline bool tsr__axis_byte(unsigned char c)
  * axis is the fastest. */
 static inline int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
-  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
-  return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
+  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64; the last
+   * axis needs none, and the first no remainder. */
+  uint32_t stride = mesh->strides[axis], at = (uint32_t)position;
+  if (stride > 1) at /= stride;
+  return axis ? at % (uint32_t)mesh->sizes[axis] : at;
 }
 
 /* The position of a device; -1: it has none. Positions of an abstract mesh stand for devices. */
