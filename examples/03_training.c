@@ -38,13 +38,13 @@ int main(void)
                               { "two", new_layer(s, 2, 128, 10, whole) });
   tsr_array *kept = tsr_adam_state(model);
   tsr_function *slope = tsr_value_and_grad(tsr_function_make(s, loss));
-  tsr_scope *step = tsr_scope_open(s); /* what a step makes is its scope's, and goes with it */
+  tsr_scope *step = tsr_scope_open(s); /* holds the arrays of one step */
   for (int i = 0; i <= 40; i++) {
     tsr_array *both = tsr_call(slope, model, x, digits);
     tsr_array *next = tsr_adam(model, tsr_item(both, 1), kept, .rate = TSR_OPERAND(0.01));
     tsr_array *all = tsr_tuple(step, next, tsr_item(both, 0));
     tsr_scope *after = tsr_scope_open(s);
-    all = tsr_tree_keep(after, all); /* computed here, all of it at once */
+    all = tsr_tree_keep(after, all); /* computes the whole tree at once */
     tsr_scope_close(step), step = after;
     model = tsr_field(all, "0.0"), kept = tsr_field(all, "0.1");
     if (i % 10 == 0)

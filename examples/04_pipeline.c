@@ -17,12 +17,12 @@ int main(void)
   for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
     tsr_array *image = tsr_batch_field(b, "image"), *mask = tsr_batch_mask(b);
     printf("%s of %d records\n", tsr_type_of(image), (int)tsr_batch_count(b));
-    known = tsr_tree_keep(tsr_batch_scope(b), known); /* to the batch, and out of it */
+    known = tsr_tree_keep(tsr_batch_scope(b), known); /* moves the metric into the batch's scope */
     tsr_scope_close(step), step = tsr_scope_open(s);
     known = tsr_tree_keep(step, tsr_metric_add(known, image, .where = mask));
   }
   double mean = 0;
-  tsr_status status = tsr_pipeline_close(p); /* whether it ended well */
+  tsr_status status = tsr_pipeline_close(p); /* an error, if reading failed */
   if (!status) status = tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &mean);
   if (status) fprintf(stderr, "%s\n", tsr_message(s));
   else printf("mean pixel %.6f\n", mean);

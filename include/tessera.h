@@ -1,4 +1,4 @@
-/* Tessera: sharded arrays, data frames and data pipelines. This header includes the others. */
+/* Tessera: sharded arrays, data frames and data pipelines. This header includes all headers. */
 #ifndef TESSERA_H
 #define TESSERA_H
 

@@ -1,5 +1,5 @@
 /* Tessera for C++17: owners that close themselves, operators, exceptions that name the caller's
- * line.
+ * source line.
  *
  *   tessera::runtime rt("cpu:8");
  *   tessera::mesh mesh(rt, "x=2,y=4");
@@ -8,15 +8,15 @@
  *   double total = ((x * 2 + 1) / x.mean()).sum().value();
  *
  * runtime and scope own; mesh, array, frame, row and table are handles as in C and live as long as
- * what owns them (base.h). What fails throws tessera::error at the call that is wrong, with the
- * status, and the scope forgets it. Lines come from std::source_location, or before C++20 from the
- * compiler: an operator's from its right operand. `raw()` gives the handle for any call of the C
+ * their owner (base.h). A wrong call throws tessera::error with the status, and the scope forgets
+ * the error. Source lines come from std::source_location, or before C++20 from the compiler; an
+ * operator has the line of its right operand. `raw()` returns the handle for calls of the C
  * interface.
  *
- * Operations are functions of the name that they have in C without tsr_ (tessera::take), those of
- * one array that reduce it are members (x.sum({ 0 })), and what makes arrays is a member of the
- * scope. Where a call has many options they are C's struct of arguments, filled as far as needed;
- * the arrays that are arguments here are put in. */
+ * Operations are functions of their C name without tsr_ (tessera::take). Reductions of one array
+ * are members (x.sum({ 0 })), and calls that make arrays are members of the scope. Calls with many
+ * options take C's struct of arguments, filled in as far as needed; arrays that are parameters here
+ * are set in it. */
 #ifndef TESSERA_HPP
 #define TESSERA_HPP
 

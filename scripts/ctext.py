@@ -1,5 +1,6 @@
 """Reads C just well enough for the house's checks: comments and strings, functions, tokens."""
 
+import functools
 import re
 import subprocess
 from dataclasses import dataclass
@@ -59,6 +60,30 @@ def strings_only(text):
         out += [_blank(text[end : match.start()]), piece if piece[0] == '"' else _blank(piece)]
         end = match.end()
     return "".join(out) + _blank(text[end:])
+
+
+def comments(text):
+    """Number of the first line and text of each comment."""
+    for match in _PIECES.finditer(text):
+        if match[0][0] == "/":
+            yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def literals(text):
+    """Number of the first line and contents of each string; adjacent strings are one."""
+    held, first, end = [], 0, 0
+    for match in _PIECES.finditer(text):
+        if match[0][0] == "/" and not text[end:match.start()].strip():
+            end = match.end()
+        elif match[0][0] == '"':
+            if held and text[end:match.start()].strip():
+                yield first, "".join(held)
+                held = []
+            first = first if held else text.count("\n", 0, match.start()) + 1
+            held.append(match[0][1:-1])
+            end = match.end()
+    if held:
+        yield first, "".join(held)
 
 
 def code_only(text):
@@ -127,6 +152,7 @@ def _marker(lines, first, body):
     return " ".join(match.group(1).split()) if match else ""
 
 
+@functools.cache  # several checks ask, and a file is the same to all
 def functions(path):
     """The functions that a file defines, in order."""
     text = read(path)

@@ -189,8 +189,9 @@ def header_reference(name, text, reference):
     comments = list(_COMMENT.finditer(text))
     out = [f"## {name}", ""]
     for number, match in enumerate(comments):
-        starts_line = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        if not starts_line or match.group(1).strip().startswith("clang-format"):
+        # Comments at the margin only: others belong to fields, which their struct shows.
+        at_margin = text[:match.start()].endswith("\n") or match.start() == 0
+        if not at_margin or match.group(1).strip().startswith("clang-format"):
             continue
         if number == 0 and match.start() == 0:
             out += [comment_text(match.group(1)), ""]

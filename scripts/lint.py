@@ -14,6 +14,7 @@ from pathlib import Path
 
 import ctext
 import ops
+import prose
 
 # A room includes itself and rooms of a lower level only.
 LEVELS = {
@@ -566,6 +567,17 @@ def check_foreign(files):
                     find(path, number, f"'{match.group()}' names {what}")
 
 
+def check_prose(files):
+    """Documents and headers keep the rules of plain words; rooms speak no worse than they did (scripts/prose.txt)."""
+    for path in files:
+        finder = prose.finder_of(path)
+        if finder and finder is not prose.message_findings:  # messages do not keep the rules yet
+            for line, text in finder(ctext.read(path)):
+                find(path, line, text)
+    for room, text in prose.room_findings(files):
+        find(Path("src") / room, 0, text)
+
+
 def main():
     files = ctext.tree_files()
     check_format(files)
@@ -585,6 +597,7 @@ def main():
     check_float_formats(files)
     check_named_files(files)
     check_foreign(files)
+    check_prose(files)
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])
         check_calls(sys.argv[1], files)

@@ -77,7 +77,7 @@ def rule(section):
 
 def header(calls):
     out = [
-        f"/* Operations on arrays that are alike. Written by scripts/ops.py from {TABLE}. */",
+        f"/* Operations on arrays, each from a row of {TABLE}. Written by scripts/ops.py. */",
         "#ifndef TESSERA_OPERATIONS_H\n#define TESSERA_OPERATIONS_H\n",
         '#include "array.h"\n',
         '#ifdef __cplusplus\nextern "C" {\n#endif',
@@ -98,7 +98,7 @@ def header(calls):
 
 
 def source(calls):
-    out = [f"/* Operations on arrays that are alike. Written by scripts/ops.py from {TABLE}. */",
+    out = [f"/* Operations on arrays, each from a row of {TABLE}. Written by scripts/ops.py. */",
            '#include "array/array_room.h"\n']
     for family, op, name, _, _ in calls:
         takes, makes, _, _ = FAMILIES[family]
@@ -115,7 +115,7 @@ def cxx(calls):
     """Functions of one and of two operands; reductions are members of array."""
     out = [
         f"/* Operations on arrays as functions of C++. Written by scripts/ops.py from {TABLE}.\n"
-        " * What each computes stands in operations.h. */",
+        " * operations.h documents them. */",
         "#ifndef TESSERA_OPERATIONS_HPP\n#define TESSERA_OPERATIONS_HPP\n",
         '#include "array.hpp"\n\nnamespace tessera {\n',
     ]

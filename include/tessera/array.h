@@ -1,17 +1,17 @@
 /* Arrays: immutable nodes over global data, owned by a scope.
  *
- * Calls that make nodes return an array and never NULL; when something is wrong the array is
- * inert, so is all that is computed from it, and the scope keeps the first error with the line
+ * Calls that make nodes return an array and never NULL. After an error the array is inert, every
+ * array computed from it is inert too, and the scope keeps the first error with the source line
  * that caused it. A result belongs to the newest scope that the calling thread opened inside its
- * operands' scopes (base.h says more). Values are computed at terminals (tsr_read, tsr_eval, ...),
- * which return a status.
+ * operands' scopes (base.h says more); comments call that "owned as results are". Terminals
+ * (tsr_read, tsr_eval, ...) compute values and return a status.
  *
- * In C use the macros (tsr_add(x, 2)); they fill in file and line and let one of two operands be a
- * number: tsr_sub(1, x) is 1 - x. A number has no dtype of its own and takes that of what stands
- * beside it (docs/NUMERICS.md), and so does one of tsr_num. C11's true and false are ints: beside a
- * bool array 0 and 1 count as bools, elsewhere write (bool)true.
- * From C++ and other languages call the functions ending in _at. Structs of arguments and options
- * begin with their size, set by the macros; 0 means all fields that the library knows. */
+ * In C use the macros (tsr_add(x, 2)): they fill in file and line and allow one of two operands to
+ * be a number: tsr_sub(1, x) is 1 - x. A number, also one of tsr_num, has no dtype of its own: it
+ * takes the dtype of the other operand (docs/NUMERICS.md). C11's true and false are ints: beside a
+ * bool array 0 and 1 count as bools, elsewhere write (bool)true. From C++ and other languages call
+ * the functions ending in _at. Structs of arguments and options begin with their size, which the
+ * macros set; a size of 0 means all fields that the library knows. */
 #ifndef TESSERA_ARRAY_H
 #define TESSERA_ARRAY_H
 
@@ -28,7 +28,7 @@ typedef struct tsr_array tsr_array;
 /* ---- making arrays --------------------------------------------------------------------- */
 
 /* Copies `data` (C order, dense, `shape` elements, bool as bytes) to the devices of `sharding`.
- * Where parts add up to the value (";sum(x)") the first along those axes get it and the others
+ * With partial sums (";sum(x)") the first devices along those axes get the data and the others
  * zeros. Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EAXIS, TSR_ENOMEM. Returns an array owned by the
  * scope. Collective, same arguments. */
 TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
@@ -37,8 +37,9 @@ TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtyp
 /* Called when the library no longer needs an adopted buffer. */
 typedef void (*tsr_release_fn)(void *data, void *user);
 
-/* What tsr_adopt takes over: memory, what lies in it, and how to give it back. Arguments of this
- * struct and of the next two may stand in their order, as those of tsr_put do. */
+/* Arguments of tsr_adopt: the memory, its dtype, shape and sharding, and how to release it. The
+ * fields of this struct and of the next two may be given in their order, as the arguments of
+ * tsr_put are. */
 typedef struct tsr_adopt_args {
   size_t size;
   void *data;
@@ -49,17 +50,19 @@ typedef struct tsr_adopt_args {
   void *user;
 } tsr_adopt_args;
 
-/* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
- * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. Released exactly once, after an error too. `release` may be NULL; it may use the library,
- * in scopes that it opens itself. Errors as tsr_put. Returns an array owned by the scope.
- * Collective, same arguments. */
+/* Makes an array of the caller's memory, which is borrowed until `release` is called (maybe from
+ * tsr_scope_close, maybe later). No copy is made where one device holds the whole array and `data`
+ * is 64-byte aligned; otherwise the data is copied and released at once. `release` is called
+ * exactly once, after an error too; it may be NULL, and may use the library in scopes that it opens
+ * itself. Errors as tsr_put. Returns an array owned by the scope. Collective, same
+ * arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 
-/* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
+/* Arguments of tsr_from_shards: one buffer a device, in order of the sharding's mesh positions,
+ * borrowed for the call. */
 typedef struct tsr_shards_args {
   size_t size;
-  /* C order each, of tsr_shard_box's size; bool as bytes */
+  /* each in C order, of the size that tsr_shard_box gives; bool as bytes */
   const void *const *shards;
   int count; /* must be the number of addressable devices */
   tsr_dtype dtype;
@@ -67,16 +70,16 @@ typedef struct tsr_shards_args {
   tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
 } tsr_shards_args;
 
-/* Makes a global array of its parts, copying each. Errors as tsr_put, and TSR_EARG for a wrong
+/* Makes a global array of its shards, which are copied. Errors as tsr_put, and TSR_EARG for a wrong
  * count. Returns an array owned by the scope. Collective. */
 TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args,
                                       const char *site);
 
-/* Fills one part of a global array: `box` says which, `out` is dense, C order, bool as bytes.
- * Returns TSR_OK, or why the array cannot be made. */
+/* Fills one shard of a global array: `box` gives its place, `out` is dense, in C order, bool as
+ * bytes. Returns TSR_OK, or the status with which making the array fails. */
 typedef tsr_status (*tsr_part_fn)(const tsr_box *box, void *out, void *user);
 
-/* What tsr_from_callback asks for, and whom. */
+/* Arguments of tsr_from_callback: the callback, its `user`, and the type of the array. */
 typedef struct tsr_callback_args {
   size_t size;
   tsr_part_fn fill;
@@ -86,207 +89,211 @@ typedef struct tsr_callback_args {
   tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
 } tsr_callback_args;
 
-/* Makes a global array of parts that a callback fills: one call an addressable device, in order of
- * mesh positions, on this thread; a single one where each device holds the whole. Errors as
- * tsr_put, and what the callback returns. Returns an array owned by the scope. Collective. */
+/* Makes a global array whose shards a callback fills: one call per addressable device, in order of
+ * mesh positions, on this thread; a single call where the array is replicated. Errors as tsr_put,
+ * and the status that the callback returns. Returns an array owned by the scope. Collective. */
 TSR_API tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *args,
                                         const char *site);
 
-/* An operand of arithmetic: an array, or where that is NULL a number. */
+/* An operand of arithmetic: an array, or a number where `array` is NULL. */
 typedef struct tsr_operand {
   tsr_array *array;
   tsr_scalar number;
 } tsr_operand;
 
-/* Wrap an operand; the macros call them. The array is borrowed. Local. */
+/* Returns an operand that borrows an array; the macros call this and the next functions. Local. */
 TSR_API tsr_operand tsr_operand_array(tsr_array *array);
-/* As tsr_operand_array for a bool. Local. */
+/* Returns an operand that is a bool. Local. */
 TSR_API tsr_operand tsr_operand_bool(bool value);
-/* As tsr_operand_array for an integer. Local. */
+/* Returns an operand that is an integer. Local. */
 TSR_API tsr_operand tsr_operand_int(long long value);
-/* As tsr_operand_array for an unsigned integer, which keeps its bits. Local. */
+/* Returns an operand that is an unsigned integer, which keeps its bits. Local. */
 TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
-/* As tsr_operand_array for a float. Local. */
+/* Returns an operand that is a float. Local. */
 TSR_API tsr_operand tsr_operand_float(double value);
 
-/* A call of two operands, as tsr_add_at. */
+/* The type of a call of two operands, such as tsr_add_at. */
 typedef tsr_array *tsr_binary_fn(tsr_array *a, tsr_operand b, const char *site);
-/* Makes a call of operands of which the left one may be a number, as their macros do: it takes its
- * dtype beside the other. Errors: TSR_EARG of two numbers, and as of the call. Returns an array
- * owned as results are. Local. */
+/* Returns the result of a call of two operands whose left one may be a number: the number takes its
+ * dtype from the right operand. The macros of such calls use it. Errors: TSR_EARG for two numbers,
+ * and those of the call. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_binary_at(tsr_binary_fn *call, tsr_operand a, tsr_operand b,
                                  const char *site);
 
-/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Beside other
- * arrays it counts as the number. Returns it owned by the scope. Error: TSR_EDTYPE for a text.
- * Local. */
+/* Returns a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Beside
+ * other arrays it counts as the number. Owned by the scope. Error: TSR_EDTYPE for a text. Local. */
 TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site);
 
-/* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
+/* Returns an array full of one number, cast to `dtype`. Owned by the scope. Local. */
 TSR_API tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype,
                                tsr_shape shape, tsr_sharding sharding, const char *site);
 
-/* The same with the dtype and the shape of an array, lying as that does where it is settled.
- * Returns it owned as results are. Errors: as tsr_full. Local. */
+/* Returns an array full of one number, with the dtype and shape of `like`, and with its sharding
+ * where that is settled. Owned as results are. Errors: as tsr_full. Local. */
 TSR_API tsr_array *tsr_full_like_at(tsr_array *like, tsr_operand value, const char *site);
 
-/* Makes an array whose elements are their index along `dim`. Returns it owned by the scope.
- * Errors: TSR_EARG for a dim that is not there, TSR_EDTYPE for bool. Local. */
+/* Returns an array whose elements are their index along `dim`. Owned by the scope. Errors: TSR_EARG
+ * for a dim out of range, TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
                                tsr_sharding sharding, const char *site);
 
 /* ---- elements -------------------------------------------------------------------------- */
 
-/* Arithmetic, comparisons, functions and reductions are in operations.h, included below. */
+/* operations.h, included below, has arithmetic, comparisons, functions and reductions. */
 
-/* Converts to another dtype: float to integer truncates and saturates (NaN gives 0), wide to narrow
- * integer wraps, to bool is != 0. Local. */
+/* Returns `a` converted to another dtype: a float becomes an integer by truncation and saturates
+ * (NaN gives 0), a wide integer wraps to a narrow one, and a bool is != 0. Local. */
 TSR_API tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site);
 
-/* Elements of `a` where the bool `condition` is true, else of `b`; all broadcast. Local. */
+/* Returns the elements of `a` where the bool `condition` is true, else those of `b`; all three
+ * broadcast. Local. */
 TSR_API tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b,
                                 const char *site);
 
 /* ---- views ----------------------------------------------------------------------------- */
 
-/* Views show elements of their operands and copy none: a chain of them is read in place by what is
- * computed from it. One that is evaluated is a copy and does not hold what it was made of. */
+/* Views show elements of their operands and copy none: a computation on a chain of views reads the
+ * operand in place. A view that is evaluated is a copy and does not hold its operand. */
 
 /* A range along a dim: TSR_RANGE(2, 5), TSR_STEPS(9, TSR_END, -2), TSR_ALL. */
 typedef struct tsr_range {
   int64_t start, stop, step; /* a step of 0 is 1 */
 } tsr_range;
 
-#define TSR_END INT64_MAX /* past the last element; past the first where the step is negative */
+#define TSR_END INT64_MAX /* past the last element, or past the first where the step is negative */
 
-/* Elements of `a` from start to before stop, `step` apart, along each of `count` dims; dims not
- * named are whole. As Python's slices: negative bounds count from the end, those out of range are
- * cut, a negative step goes backwards. Errors: TSR_EARG for too many ranges, TSR_EUNSUPPORTED
- * along rows whose number is known only at run time. Returns an array owned as results are.
- * Local. */
+/* Returns the elements of `a` from start to before stop, `step` apart, along each of `count` dims;
+ * later dims are whole. As in Python's slices, negative bounds count from the end, bounds out of
+ * range are clipped, and a negative step goes backwards. Errors: TSR_EARG for too many ranges,
+ * TSR_EUNSUPPORTED along rows whose number is known only at run time. Returns an array owned as
+ * results are. Local. */
 TSR_API tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const char *site);
-/* The dims of `a` in another order: dim d of the result is dim dims[d] of `a`; a `count` of 0: all
- * dims backwards. Negative dims count from the end. Error: TSR_EARG where dims are not each of a's
- * once. Returns an array owned as results are. Local. */
+/* Returns `a` with its dims in another order: dim d of the result is dim dims[d] of `a`; a `count`
+ * of 0 reverses all dims. Negative dims count from the end. Error: TSR_EARG unless `dims` has each
+ * dim of `a` once. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char *site);
 
-/* Dims to reduce or to turn: a set. TSR_DIMS(0, 2); zeros are all dims, TSR_NO_DIMS is not one. A
- * dim that is named twice, 0 and -2 of two dims too, is TSR_EARG. */
+/* A set of dims to reduce or to flip: TSR_DIMS(0, 2). Zeros mean all dims, TSR_NO_DIMS means no
+ * dim. Naming a dim twice is TSR_EARG, also as 0 and -2 of two dims. */
 typedef struct tsr_dims {
   uint32_t bits;     /* bit d = dim d */
   uint32_t negative; /* bit d = dim rank - 1 - d */
   bool invalid;      /* a dim out of range was named */
   bool twice;        /* a dim was named twice */
-  bool none;         /* no dim is meant, instead of all */
+  bool none;         /* the empty set; zeros alone mean all dims */
 } tsr_dims;
 
-/* Builds the set of `count` dims, of 0 dims the set of none; the macro TSR_DIMS calls it. Local. */
+/* Returns the set of `count` dims, the empty set for a count of 0; the macro TSR_DIMS calls it.
+ * Local. */
 TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
-/* Turns the order of the elements along `dims` (none named: all). Error: TSR_EARG. Returns an array
- * owned as results are. Local. */
+/* Returns `a` with the order of its elements reversed along `dims` (zeros: all dims). Error:
+ * TSR_EARG. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site);
 
-/* Repeats `a` along dims where it has size 1, or that it has not, to the given shape: NumPy's
- * broadcasting. Errors: TSR_ESHAPE; TSR_EUNSUPPORTED for rows whose number is known only at run
- * time. Returns an array owned as results are. Local. */
+/* Returns `a` broadcast to the given shape: repeated along dims of size 1 and along new leading
+ * dims, as in NumPy. Errors: TSR_ESHAPE; TSR_EUNSUPPORTED for rows whose number is known only at
+ * run time. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_broadcast_to_at(tsr_array *a, tsr_shape shape, const char *site);
 
-/* What tsr_pad puts around an array. */
+/* Arguments of tsr_pad: the borders of an array and their value. */
 typedef struct tsr_pad_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  /* Elements before and after each dim; below 0 as many are cut off there. */
+  /* Elements added before and after each dim; a negative number removes as many. */
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
-  tsr_operand value;              /* TSR_OPERAND(1.5), an array of rank 0; 0 */
-  int64_t interior[TSR_MAX_RANK]; /* elements between each two of a dim, put there first */
+  tsr_operand value;              /* TSR_OPERAND(1.5) or an array of rank 0; by default 0 */
+  int64_t interior[TSR_MAX_RANK]; /* elements between neighbours of a dim, added first */
 } tsr_pad_args;
 
-/* An array with a value before and after it along each dim, and between its elements:
- * tsr_pad(x, .low = { 1 }). Errors: TSR_EARG for borders that cut off more than there is, or an
- * interior below 0, TSR_EDTYPE for a number that x's dtype has not, TSR_EUNSUPPORTED along rows
- * whose number is known only at run time. Returns an array owned as results are. Local. */
+/* Returns an array with a value before and after it along each dim, and between its elements:
+ * tsr_pad(x, .low = { 1 }). Errors: TSR_EARG for borders that remove more elements than there are,
+ * or a negative interior, TSR_EDTYPE for a number that x's dtype cannot hold, TSR_EUNSUPPORTED
+ * along rows whose number is known only at run time. Returns an array owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_pad_at(const tsr_pad_args *args, const char *site);
-/* Arrays one after the other along `dim` (negative: from the end); dtypes meet as in arithmetic.
- * Errors: TSR_ESHAPE where other dims differ, TSR_EARG, TSR_EUNSUPPORTED along rows whose number is
- * known only at run time. Returns an array owned as results are. Local. */
+/* Returns arrays one after the other along `dim` (negative: from the end); dtypes promote as in
+ * arithmetic. Errors: TSR_ESHAPE where other dims differ, TSR_EARG, TSR_EUNSUPPORTED along rows
+ * whose number is known only at run time. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const char *site);
 
 /* ---- reductions ------------------------------------------------------------------------ */
 
-/* Arguments of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
+/* Arguments of a reduction; `x` is the array, so that tsr_sum(x, .dims = ...) works. */
 typedef struct tsr_reduce_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  tsr_dims dims;    /* none = all */
-  bool keep_dims;   /* reduced dims stay with size 1 */
-  tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
-  int64_t ddof;     /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
-  bool skip_nan;    /* NaN does not count, as if `where` were false there (NumPy's nansum ...) */
-  tsr_dtype dtype; /* sum, prod, mean, var, std: x is converted to it first, and so is the result */
+  tsr_dims dims;       /* zeros = all */
+  bool keep_dims;      /* reduced dims stay with size 1 */
+  tsr_array *where;    /* bool, broadcast to x: only true elements count; NULL = all */
+  int64_t ddof;        /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
+  bool skip_nan;       /* NaN does not count, as if `where` were false there (NumPy's nansum ...) */
+  tsr_dtype dtype;     /* sum, prod, mean, var, std: x is converted to it, and the result has it */
   tsr_operand initial; /* sum, prod, min, max: TSR_OPERAND(1.5), joined to the result by one more
-                        * operation; min and max of none are it */
+                        * operation; the min and max of no elements are `initial` */
 } tsr_reduce_args;
 
 /* ---- placing --------------------------------------------------------------------------- */
 
-/* Moves an array to another sharding (same devices, or from unplaced); values do not change. A sum
- * that waits (";sum(x)", not of bools) stays with the first device along x, as do views of it and
- * products with numbers; whatever else is computed of it gets it first.
- * Returns an array owned as results are. Local. */
+/* Returns an array in another sharding (same devices, or from unplaced); values do not change.
+ * Unreduced partial sums (";sum(x)", not of bools) stay on the first device along x, and so do
+ * views of them and products with numbers; any other operation reduces them first. Returns an array
+ * owned as results are. Local. */
 TSR_API tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site);
-/* States how the array lies at this point; the planner may use it for what comes before. Dims that
- * the spec leaves open ("?") stay cut as they come, by axes that the others leave. Local. */
+/* Returns `a` with a stated sharding at this point of the program; the planner may use the same
+ * sharding for the nodes before it. Dims that the spec leaves open ("?") keep the sharding they
+ * have, over axes that the other dims do not use. Local. */
 TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site);
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
-/* What they record as wrong stands at their own line, `site`; where that is NULL, at the
+/* Errors of terminals name the terminal's source line, `site`, or where that is NULL the
  * array's. */
 
-/* Evaluates `count` arrays as one program: what they share is computed once. Returns the status;
- * the text is the scope's message. Collective. */
+/* Evaluates `count` arrays as one program: subexpressions that they share are computed once.
+ * Returns the status; the scope has the message. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site);
-/* As tsr_eval, but returns when the program is on its way: a thread of the runtime runs what was
- * started, in order, and tsr_wait, a read and whatever else needs a value waits for it. What goes
- * wrong in the run is told there; what is wrong with the program here. An array that comes of one
- * under way is started when that is done. A progress callback is called by that thread, too. With
- * several processes whatever else they do together waits for all that was started before.
- * Collective. */
+/* Starts evaluating as tsr_eval does, and returns once the program is queued: a thread of the
+ * runtime runs queued programs in order; tsr_wait, a read and any other use of a value waits for
+ * it. Returns errors of the program itself; errors of its run are returned by the call that waits.
+ * An array computed from a running one starts when that is done. The runtime's thread also calls
+ * the progress callback. With several processes, any other collective work waits for all programs
+ * started before it. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site);
 /* Evaluates and copies all elements in C order to `out` (bool as bytes), which holds `bytes` bytes:
  * exactly elements times tsr_dtype_size. `out` is untouched on failure. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes,
                                             const char *site);
-/* Evaluates and reads a one-element array as a double (i64 beyond 2^53 rounds). Collective. */
+/* Evaluates and reads a one-element array as a double (i64 beyond 2^53 is rounded). Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site);
-/* As tsr_read_scalar for an integer or bool array; TSR_EDTYPE for floats. Collective. */
+/* Evaluates and reads a one-element integer or bool array as i64; TSR_EDTYPE for floats.
+ * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site);
-/* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, or the array if
- * that is there already; inert on error, which is recorded in both scopes. Collective. */
+/* Evaluates an array and moves its value to an outer scope. Returns a leaf owned by `outer`, or the
+ * array itself if it is there already; inert on error, which both scopes record. Collective. */
 TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
-/* Evaluates an array and returns when its value is there. Collective. */
+/* Evaluates an array and returns when its value is computed. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_wait_at(tsr_array *a, const char *site);
-/* Gives up an array's value now, or those of a tree: later uses are TSR_ESTATE, but nodes already
- * made from it keep theirs. A tree that names it does not hold it. Local. */
+/* Frees an array's value now, or the values of a tree: later uses are TSR_ESTATE, but nodes already
+ * made from it keep their values. A tree that names the array does not hold it. Local. */
 TSR_API void tsr_delete(tsr_array *a);
-/* Gives up an array to what is made of it: the next program that reads it takes its memory over,
- * frees it after the last step that reads it, and where sizes fit has a result there. Later uses
- * are TSR_ESTATE and name this line; so is a program that leaves some operations on it for later.
- * When the program ends, well or not, the value is gone. Views of its shards end here. Errors:
- * TSR_ESTATE if it is gone already, TSR_EARG for NULL. Local. */
+/* Donates an array's memory to the nodes made from it: the next program that reads the array takes
+ * over its memory, frees it after the last step that reads it, and where sizes fit writes a result
+ * there. Later uses are TSR_ESTATE and name this line; so is a program that leaves some operations
+ * on the array for later. The value is gone when the program ends, after an error too. Views of its
+ * shards end here. Errors: TSR_ESTATE if the value is gone already, TSR_EARG for NULL. Local. */
 TSR_API tsr_status tsr_donate_at(tsr_array *a, const char *site);
 
-/* One device's part of an evaluated array. */
+/* One device's shard of an evaluated array. */
 typedef struct tsr_shard {
   int device;       /* device id */
-  tsr_box box;      /* which part of the global array */
-  int replica;      /* how many earlier devices hold the same part */
+  tsr_box box;      /* the shard's place in the global array */
+  int replica;      /* number of earlier devices that hold the same shard */
   const void *data; /* dense, C order; bool: one bit an element, LSB first */
 } tsr_shard;
 
-/* Evaluates and views one addressable shard by mesh position; the view is borrowed and lives as
- * long as the array. Errors: TSR_EARG. Collective. */
+/* Evaluates and writes a view of one addressable shard, by mesh position, to `out`; the view is
+ * borrowed and lives as long as the array. Errors: TSR_EARG. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out,
                                                   const char *site);
 
@@ -296,22 +303,23 @@ TSR_API TSR_MUST_USE tsr_status tsr_shard_view_at(tsr_array *a, int position, ts
 TSR_API tsr_shape tsr_shape_of(const tsr_array *a);
 /* Returns the dtype; 0 for an inert array. Local. */
 TSR_API tsr_dtype tsr_dtype_of(const tsr_array *a);
-/* Returns the sharding of a placed or evaluated array, else the unplaced one. Local. */
+/* Returns the sharding of a placed or evaluated array, else the unplaced sharding. Local. */
 TSR_API tsr_sharding tsr_sharding_of(const tsr_array *a);
-/* Tells whether a failed call made the array. Local. */
+/* Returns whether a failed call made the array. Local. */
 TSR_API bool tsr_is_inert(const tsr_array *a);
 /* Returns the type as text, "f32[8,8]@(x,y)", owned as results are. Local. */
 TSR_API const char *tsr_type_of(tsr_array *a);
-/* Evaluates and returns the values as text as NumPy prints them (at most 1,000 elements in full,
- * else the ends), owned as results are; on error the message. Collective. */
+/* Evaluates and returns the values as text, as NumPy prints them (at most 1,000 elements in full,
+ * else the ends), owned as results are; on error returns the message. Collective. */
 TSR_API const char *tsr_text_of(tsr_array *a);
-/* As tsr_text_of, and tells whether it is the text: writes it to `out`, which is untouched on
- * failure. Collective. */
+/* Evaluates and writes the text of tsr_text_of to `out`, which is untouched on failure; returns the
+ * status. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_text_into_at(tsr_array *a, const char **out, const char *site);
-/* Evaluates and returns one line a device: id, index range, shape, bytes; owned as results
- * are; on error the message. Collective. */
+/* Evaluates and returns one line per device: id, index range, shape, bytes; owned as results are;
+ * on error returns the message. Collective. */
 TSR_API const char *tsr_devices_of(tsr_array *a);
-/* As tsr_devices_of in the form of tsr_text_into. Collective. */
+/* Evaluates and writes the text of tsr_devices_of to `out`, which is untouched on failure; returns
+ * the status. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **out,
                                                     const char *site);
 
@@ -326,7 +334,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
       tsr_array *: tsr_operand_array,                                         \
       bool: tsr_operand_bool,                                                 \
       TSR_NUMBERS_(tsr_operand_int, tsr_operand_uint, tsr_operand_float))(x)
-/* The left operand: NULL, too, which is an error that is told. */
+/* The left operand may be NULL, which is an error. */
 #define TSR_LEFT_(x)                                                          \
   _Generic((x),                                                               \
       tsr_array *: tsr_operand_array,                                         \
@@ -376,7 +384,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_slice(a, ...)                               \
   tsr_slice_at((a), (const tsr_range[]){ __VA_ARGS__ }, \
                (int)(sizeof((const tsr_range[]){ __VA_ARGS__ }) / sizeof(tsr_range)), TSR_HERE)
-/* tsr_transpose(a), tsr_transpose(a, 2, 0, 1); the last number is none of the dims. */
+/* tsr_transpose(a), tsr_transpose(a, 2, 0, 1); the last number is not a dim and is dropped. */
 #define tsr_transpose(...) TSR_TRANSPOSE_(__VA_ARGS__, 0)
 #define TSR_TRANSPOSE_(a, ...)                        \
   tsr_transpose_at((a), (const int[]){ __VA_ARGS__ }, \

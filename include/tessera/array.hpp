@@ -1,4 +1,4 @@
-/* What C++ programs share, and arrays: see tessera.hpp. */
+/* Errors, runtimes, meshes, operands and arrays: see tessera.hpp. */
 #ifndef TESSERA_ARRAY_HPP
 #define TESSERA_ARRAY_HPP
 
@@ -31,7 +31,7 @@ namespace tessera {
 #if defined(__cpp_lib_source_location)
 using location = std::source_location;
 #else
-/* As std::source_location, as far as it is needed. */
+/* The part of std::source_location that is needed here. */
 class location {
 public:
   static constexpr location current(const char *file = __builtin_FILE(),
@@ -57,8 +57,7 @@ private:
 };
 #endif
 
-/* What a call of the library says is wrong; what() is tsr_message, "file.cc:12: TSR_ESHAPE:
- * ...". */
+/* An error of a call of the library; what() is tsr_message, "file.cc:12: TSR_ESHAPE: ...". */
 class error : public std::runtime_error {
 public:
   error(tsr_status status, const std::string &message)
@@ -74,7 +73,7 @@ private:
   tsr_status status_;
 };
 
-/* Devices and all that lives longer than one formula. */
+/* Owns devices, meshes and cached plans; outlives its scopes. */
 class runtime {
 public:
   explicit runtime(const char *devices, const tsr_runtime_opts *opts = nullptr)
@@ -115,7 +114,7 @@ public:
   {
     return raw_;
   }
-  /* Where data lies, "data,-"; a bad text is reported by the call that uses it. */
+  /* Returns the sharding of a spec, "data,-"; the call that uses it reports a bad one. */
   tsr_sharding on(const char *spec) const
   {
     return tsr_on_with(raw_, spec, nullptr);
@@ -130,21 +129,21 @@ class frame;
 
 namespace detail {
 
-/* A scope that this thread has open, newest first: errors are found there. */
+/* A scope that this thread has open, newest first; raise() searches this list for errors. */
 struct open_scope {
   tsr_scope *raw;
   tsr_runtime *rt;
   open_scope *outer;
-  std::vector<std::shared_ptr<void>> kept = {}; /* bodies of its functions: freed behind it */
+  std::vector<std::shared_ptr<void>> kept = {}; /* bodies of its functions, freed after it */
 };
 inline thread_local open_scope *newest = nullptr;
 
-/* What a body threw, on its way through the library to whoever called that; and how many bodies
- * run, so that what a call of the C interface left behind is not thrown by another. */
+/* The exception of a body on its way through the library to the caller, and the number of running
+ * bodies: an exception that a call of the C interface left is not thrown by another call. */
 inline thread_local std::exception_ptr thrown = nullptr;
 inline thread_local int bodies_running = 0;
 
-/* Before a call that may run bodies. */
+/* Drops an old exception before a call that may run bodies. */
 inline void forget_thrown()
 {
   if (!bodies_running) thrown = nullptr;
@@ -160,7 +159,7 @@ inline const char *site(const location &at)
   return newest ? tsr_runtime_site(newest->rt, place(at).c_str()) : nullptr;
 }
 
-/* Throws what a body threw, or the newest error that a scope of this thread has. */
+/* Throws a body's exception, or the newest error that a scope of this thread has. */
 [[noreturn]] inline void raise(tsr_status status)
 {
   if (thrown) {
@@ -216,7 +215,7 @@ template <class T> using if_number = std::enable_if_t<std::is_arithmetic<T>::val
 
 } // namespace detail
 
-/* A number, bool or text for a `?` or in the place of nulls. */
+/* A number, bool or text: a value of a `?`, or a replacement of nulls. */
 class value {
 public:
   template <class T, detail::if_number<T> = 0> value(T number) : raw_(detail::scalar(number))
@@ -234,7 +233,7 @@ private:
   tsr_scalar raw_;
 };
 
-/* A shape as an argument: { 8, 8 }, or what array::shape() gives. */
+/* A shape as an argument: { 8, 8 }, or the result of array::shape(). */
 class shape {
 public:
   shape(std::initializer_list<std::int64_t> dims) : raw_()
@@ -260,7 +259,7 @@ private:
   tsr_shape raw_;
 };
 
-/* An operand of array arithmetic, and the line that it stands at. */
+/* An operand of array arithmetic, and its source line. */
 class operand {
 public:
   template <class T, detail::if_number<T> = 0>
@@ -298,7 +297,7 @@ public:
   {
     return detail::site(at_);
   }
-  /* A call of two operands, this one the left. */
+  /* Calls an operation of two operands with this number as the left one. */
   inline array beside(tsr_binary_fn *call, const array &right) const;
 
 private:
@@ -306,21 +305,21 @@ private:
   location at_;
 };
 
-/* What a reduction may be told beside its dims. `where` is a bool array that tells which elements
- * count; its handle is borrowed for the call. */
+/* Options of a reduction beside its dims. Only elements where the bool array `where` is true count;
+ * its handle is borrowed for the call. */
 struct reduce_opts {
   bool keep_dims = false;
-  int ddof = 0; /* of var and std */
+  int ddof = 0; /* var, std */
   const array *where = nullptr;
   bool skip_nan = false;
-  bool no_dims = false;                /* an empty list of dims is none of them, and not all */
-  tsr_dtype dtype = {};                /* sum, prod, mean, var, std: to be computed in */
+  bool no_dims = false;                /* an empty list of dims means no dims instead of all */
+  tsr_dtype dtype = {};                /* sum, prod, mean, var, std: the dtype to compute in */
   std::optional<operand> initial = {}; /* sum, prod, min, max: joined to the result */
 };
 
 namespace detail {
 
-/* The set of some dims; of an empty list: all of them. */
+/* Returns a set of dims; an empty list means all. */
 inline tsr_dims dim_set(std::initializer_list<int> dims)
 {
   return dims.size() ? tsr_dims_of(dims.begin(), static_cast<int>(dims.size())) : tsr_dims();
@@ -336,7 +335,7 @@ inline int count_of(std::size_t size)
 /* An immutable global array; copies of the handle are the same array. */
 class array {
 public:
-  /* Takes what a call of the C interface returned; throws where it failed. */
+  /* Takes the result of a call of the C interface; throws if the call failed. */
   explicit array(tsr_array *raw) : raw_(raw)
   {
     if (tsr_is_inert(raw)) detail::raise(TSR_ESTATE);
@@ -405,7 +404,7 @@ public:
   {
     detail::check(tsr_eval_at(&raw_, 1, detail::site(at)));
   }
-  /* Evaluates without waiting for it; wait() and whatever reads the value waits. */
+  /* Starts evaluating without waiting; wait() and any read of the value waits. */
   void start(location at = location::current()) const
   {
     detail::check(tsr_start_at(&raw_, 1, detail::site(at)));
@@ -415,48 +414,48 @@ public:
     detail::check(tsr_wait_at(raw_, detail::site(at)));
   }
 
-  /* Evaluates; the values as NumPy prints them. */
+  /* Evaluates and returns the values as NumPy prints them. */
   std::string text(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_text_into_at(raw_, &out, detail::site(at)));
     return out;
   }
-  /* Evaluates; one line a device: what it holds. */
+  /* Evaluates and returns one line per device with its shard. */
   std::string devices(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_devices_into_at(raw_, &out, detail::site(at)));
     return out;
   }
-  /* Evaluates; a drawing of which devices hold which part. */
+  /* Evaluates and draws which devices hold which shard. */
   std::string visualize(tsr_draw_opts opts = {}, location at = location::current()) const
   {
     eval(at);
     return tsr_visualize_with(raw_, &opts, detail::site(at));
   }
-  /* The program that evaluating it would run. */
+  /* Returns the program that evaluating the array would run. */
   std::string dump(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_dump_into_at(raw_, &out, detail::site(at)));
     return out;
   }
-  /* What evaluating it would move between devices, and why; nothing is run. */
+  /* Returns the traffic of evaluating the array, with reasons; runs nothing. */
   std::string explain(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_explain_into_at(&raw_, 1, &out, detail::site(at)));
     return out;
   }
-  /* Evaluates; the one element as a double. */
+  /* Evaluates and returns the only element as a double. */
   double value(location at = location::current()) const
   {
     double out = 0;
     detail::check(tsr_read_scalar_at(raw_, &out, detail::site(at)));
     return out;
   }
-  /* Evaluates; all elements in C order, cast to T. */
+  /* Evaluates and returns all elements in C order, cast to T. */
   template <class T> std::vector<T> read(location at = location::current()) const
   {
     const char *site = detail::site(at);
@@ -490,14 +489,14 @@ private:
 
 namespace detail {
 
-/* The handles of arrays, as calls of the C interface take them. */
+/* The handles of arrays, for calls of the C interface. */
 class raws {
 public:
   raws(const std::vector<array> &arrays)
   {
     for (const array &a : arrays) raw_.push_back(a.raw());
   }
-  /* Handles that a call wrote. */
+  /* Takes handles that a call wrote. */
   raws(const std::vector<tsr_array *> &raw) : raw_(raw)
   {
   }
@@ -509,7 +508,7 @@ public:
   {
     return count_of(raw_.size());
   }
-  /* What a call wrote in their place. */
+  /* Returns the handles as arrays, also those that a call wrote in their place. */
   std::vector<array> arrays() const
   {
     std::vector<array> out;
@@ -521,7 +520,7 @@ private:
   std::vector<tsr_array *> raw_;
 };
 
-/* A struct of arguments, or a call's own, that the library takes: its size says so. */
+/* Returns a struct of arguments with its size set, as the library expects it. */
 template <class Args> Args sized(Args args)
 {
   args.size = sizeof args;
@@ -564,7 +563,7 @@ TESSERA_BINARY_(|, or)
 TESSERA_BINARY_(^, xor)
 #undef TESSERA_BINARY_
 
-/* ~a: not of bools, every bit of integers. */
+/* ~a: the logical not of bools, the bitwise not of integers. */
 inline array operator~(const array &a)
 {
   return array(tsr_not_at(a.raw(), nullptr));
@@ -575,7 +574,7 @@ inline array operator-(const array &a)
   return array(tsr_neg_at(a.raw(), nullptr));
 }
 
-/* Elements of `a` where the condition is true, else of `b`. */
+/* Returns elements of `a` where the condition is true, else of `b`. */
 inline array where(const array &condition, operand a, operand b, location at = location::current())
 {
   return array(tsr_where_at(condition.raw(), a.raw(), b.raw(), detail::site(at)));
@@ -588,7 +587,7 @@ inline void eval(const std::vector<array> &arrays, location at = location::curre
   detail::check(tsr_eval_at(raw.data(), raw.count(), detail::site(at)));
 }
 
-/* As eval, without waiting. */
+/* Starts evaluating several arrays as one program, without waiting. */
 inline void start(const std::vector<array> &arrays, location at = location::current())
 {
   detail::raws raw(arrays);

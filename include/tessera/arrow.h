@@ -1,8 +1,8 @@
-/* The Arrow C data and stream interfaces: frames to and from pandas, Polars, DuckDB and whatever
- * else speaks them, without a file and, where layouts agree, without a copy.
+/* The Arrow C data and stream interfaces: frames to and from pandas, Polars, DuckDB and other
+ * libraries that implement them, without a file and, where layouts agree, without a copy.
  *
  * The structs are those of the published ABI (arrow.apache.org/docs/format/CDataInterface.html and
- * CStreamInterface.html); they are guarded as it says, so that any number of headers may define
+ * CStreamInterface.html), with the guards that it prescribes, so that several headers may define
  * them. */
 #ifndef TESSERA_ARROW_H
 #define TESSERA_ARROW_H
@@ -59,27 +59,28 @@ struct ArrowArrayStream {
 /* Options of tsr_frame_from_arrow. Zero means default. */
 typedef struct tsr_arrow_opts {
   size_t size TSR_REST_BY_NAME;
-  tsr_sharding
-      on; /* where rows lie; zero = one device for a stream of one batch (no copy), else all */
+  /* the rows' sharding; zero = one device for a stream of one batch (no copy), else all */
+  tsr_sharding on;
 } tsr_arrow_opts;
 
-/* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an
- * error). Columns: bool, integers and floats as they are, decimals as i64 where they have no
- * fraction and all of the stream fit, else as the nearest f64, dates, time stamps as microseconds
- * (nanoseconds must be whole ones), text (plain, large, view), dictionaries of all of these, null.
- * Others, times of day among them, are TSR_EUNSUPPORTED by name and format, with what to cast them
- * to. Buffers may lie at any address. Numbers, dates and microseconds of one batch on one device,
- * without nulls and aligned to 64 bytes, are borrowed until the scope closes; other columns are
- * copied when a terminal needs them. Structures that the interface does not allow are TSR_EARG;
- * contents (offsets, indices, UTF-8) are looked at by terminals: TSR_EVALUE. Returns a frame owned
- * by the scope. Collective, same arguments. */
+/* Returns a frame of all batches of a stream. The stream is moved from: its release is NULL
+ * afterwards, also after an error. Column types: bool, integers and floats as they are; decimals as
+ * i64 where no value of the stream has a fraction and all fit, else as the nearest f64; dates; time
+ * stamps as microseconds (nanoseconds must be whole microseconds); text (plain, large, view);
+ * dictionaries of all of these; null. Other types, times of day among them, are TSR_EUNSUPPORTED:
+ * the message has the column's name and format and the type to cast it to. Buffers may have any
+ * alignment. Numbers, dates and microseconds are borrowed until the scope closes where the stream
+ * has one batch for one device, without nulls and aligned to 64 bytes; other columns are copied
+ * when a terminal needs them. Structs that the interface forbids are TSR_EARG. Terminals check the
+ * contents (offsets, indices, UTF-8): TSR_EVALUE. Owned by the scope. Collective, same
+ * arguments. */
 TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArrayStream *stream,
                                              const tsr_arrow_opts *opts, const char *site);
 
-/* How columns of text go out. */
+/* The layout of text columns in the stream. */
 typedef enum tsr_arrow_texts {
-  TSR_ARROW_AS_HELD,    /* a dictionary where texts repeat, views where they do not */
-  TSR_ARROW_DICTIONARY, /* codes (i32) of a dictionary (large utf8), each text in it once */
+  TSR_ARROW_AS_HELD,    /* as the frame holds them: a dictionary where texts repeat, else views */
+  TSR_ARROW_DICTIONARY, /* codes (i32) of a dictionary (large utf8) of distinct texts */
   TSR_ARROW_VIEWS       /* string_view */
 } tsr_arrow_texts;
 
@@ -89,14 +90,14 @@ typedef struct tsr_arrow_out_opts {
   tsr_arrow_texts texts;
 } tsr_arrow_out_opts;
 
-/* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives
- * away is held by reference: it may outlive the scope, but not the runtime, which must be closed
- * after the last of it was released. Texts are not copied: views of 16 bytes a row are made, whose
- * buffers are the column's own, or codes are shown as they lie. How a column is held depends on its
- * texts and on how many threads read it, so who needs the same schema each time says `.texts`;
- * pandas wants TSR_ARROW_DICTIONARY for categories, and consumers from before string_view do, too.
- * A text beyond 2^31 - 1 bytes is TSR_EUNSUPPORTED as a view. Times are UTC, bf16 is f32. `*out` is
- * untouched on failure; the caller releases it. Collective. */
+/* Evaluates a frame and writes it to `*out` as a stream, one batch per device, in row order. The
+ * stream holds its data by reference: it may outlive the scope and the runtime. Texts are not
+ * copied: a view of 16 bytes a row points into the column's own buffers, or the column's codes are
+ * shared. TSR_ARROW_AS_HELD depends on the texts and on how many threads read them; set `.texts` to
+ * get the same schema each time. pandas wants TSR_ARROW_DICTIONARY for categories, and so do
+ * consumers older than string_view. A text beyond 2^31 - 1 bytes is TSR_EUNSUPPORTED as a view.
+ * Times are UTC, bf16 becomes f32. `*out` is untouched on failure; the caller releases it.
+ * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_with(tsr_frame *df, struct ArrowArrayStream *out,
                                                         const tsr_arrow_out_opts *opts,
                                                         const char *site);

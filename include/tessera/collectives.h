@@ -1,10 +1,11 @@
-/* Collectives by name: what a body that is mapped over named axes (mapping.h) does together with
- * the others that run it.
+/* Collectives by axis name: operations of a body that is mapped over named axes (mapping.h)
+ * together with the other instances of the body.
  *
- * An axis is named by its text, several as "x,y", of which the first is the major one: together
- * they are one axis of all their places. Each call is made of a reduction or a move of a whole
- * array that lies along the axis; tsr_explain shows which and why. Errors of all: TSR_EAXIS for an
- * axis that nothing around is mapped over. */
+ * One name is one axis; "x,y" is several axes, x the major one, which count as one axis of all
+ * their positions. The position of an instance along the axis is its index there. Each call is made
+ * of a reduction or a move of a whole array that is sharded along the axis; tsr_explain shows the
+ * move and its reason. Every call fails with TSR_EAXIS for an axis that no enclosing function maps
+ * over. */
 #ifndef TESSERA_COLLECTIVES_H
 #define TESSERA_COLLECTIVES_H
 
@@ -14,61 +15,64 @@
 extern "C" {
 #endif
 
-/* What collectives take; those that do not speak of a field do not look at it. */
+/* Arguments of collectives; a call ignores fields that its comment does not name. */
 typedef struct tsr_collective_args {
   size_t size;
   tsr_array *x;
   const char *axis TSR_REST_BY_NAME;
-  int dim;           /* all_gather: where places come to lie; psum_scatter: what is dealt out;
-                        all_to_all: where pieces are put together */
-  int split;         /* all_to_all: the dim that is dealt out */
-  bool tiled;        /* pieces of the dim that is there, in the place of a dim of its own */
-  const int *groups; /* places, group after group, each once; NULL: all are one group */
-  int group_count;   /* how many groups of one size; 0: none are given */
+  int dim;           /* all_gather: the dim of the gathered values; psum_scatter: the dim that is
+                      * scattered; all_to_all: the dim of the result along which pieces are
+                      * joined */
+  int split;         /* all_to_all: the dim that is split */
+  bool tiled;        /* pieces of an existing dim, instead of a dim of its own */
+  const int *groups; /* positions, group after group, each once; NULL: all are one group */
+  int group_count;   /* number of groups, all of one size; 0: no groups */
 } tsr_collective_args;
 
-/* The sum over all places of an axis, or of each group: exact, and the same at all of them.
- * tsr_psum(x, "i"), tsr_psum(x, "i", .groups = (int[]){ 0, 1, 2, 3 }, .group_count = 2). Errors:
- * TSR_EARG (groups). Returns an array owned as results are. Local. */
+/* Returns the sum over all positions of an axis, or of each group: exact, and the same at all of
+ * them. tsr_psum(x, "i"), tsr_psum(x, "i", .groups = (int[]){ 0, 1, 2, 3 }, .group_count = 2).
+ * Errors: TSR_EARG (groups). Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_psum_at(const tsr_collective_args *args, const char *site);
-/* The mean over all places; see tsr_psum_at. Local. */
+/* Returns the mean over all positions; see tsr_psum_at. Local. */
 TSR_API tsr_array *tsr_pmean_at(const tsr_collective_args *args, const char *site);
-/* The largest over all places; see tsr_psum_at. Local. */
+/* Returns the largest value over all positions; see tsr_psum_at. Local. */
 TSR_API tsr_array *tsr_pmax_at(const tsr_collective_args *args, const char *site);
-/* The smallest over all places; see tsr_psum_at. Local. */
+/* Returns the smallest value over all positions; see tsr_psum_at. Local. */
 TSR_API tsr_array *tsr_pmin_at(const tsr_collective_args *args, const char *site);
 
-/* What all places of the axis, or of a group in the order that lists it, have: along a new dim
- * `dim`, or, tiled, one behind the other along that dim. Errors: TSR_EARG. Returns an array owned
- * as results are. Local. */
+/* Returns the values of all positions of the axis, or of a group in its order: along a new dim
+ * `dim`, or, tiled, one after the other along that dim. Errors: TSR_EARG. Returns an array owned as
+ * results are. Local. */
 TSR_API tsr_array *tsr_all_gather_at(const tsr_collective_args *args, const char *site);
-/* A sum over all places of which each gets one element along `dim`, which is left away, or, tiled,
- * one piece. Errors: TSR_ESHAPE, TSR_EARG. Returns an array owned as results are. Local. */
+/* Sums over all positions and returns to each position one element of the sum along `dim`, without
+ * that dim, or, tiled, one piece. Errors: TSR_ESHAPE, TSR_EARG. Returns an array owned as results
+ * are. Local. */
 TSR_API tsr_array *tsr_psum_scatter_at(const tsr_collective_args *args, const char *site);
-/* Each place deals out its elements (tiled: pieces) along `split` and puts together what it gets
- * along `dim`. Errors: TSR_ESHAPE, TSR_EARG. Returns an array owned as results are. Local. */
+/* Sends to each position one element (tiled: one piece) along `split`, and returns the received
+ * ones joined along `dim`. Errors: TSR_ESHAPE, TSR_EARG. Returns an array owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_all_to_all_at(const tsr_collective_args *args, const char *site);
 
-/* Each place deals out the elements (tiled: pieces) of `dim` and has those that it gets there: as
- * tsr_all_to_all_at with `split` the same. Local. */
+/* Exchanges the axis and dim `dim`: as tsr_all_to_all_at with `split` equal to `dim`. Local. */
 TSR_API tsr_array *tsr_pswapaxes_at(const tsr_collective_args *args, const char *site);
 
 typedef struct tsr_ragged_args {
   size_t size;
-  tsr_array *x; /* rows along dim 0 */
+  tsr_array *x; /* the rows to send, along dim 0 */
   const char *axis TSR_REST_BY_NAME;
-  tsr_array *to; /* what rows are put into: what nobody sends stays as it is here */
-  /* One integer for each place: from which row of x on, how many, and to which row there on. */
+  tsr_array *to; /* rows of the result; a row that no position sends stays as it is here */
+  /* One integer per position: the first row of x to send, the number of rows, and the first row of
+   * the receiver's `to` that they replace. */
   tsr_array *starts, *sizes, *places;
 } tsr_ragged_args;
 
-/* Sends some rows to each place: tsr_ragged_all_to_all(x, "i", .to = to, .starts = starts, .sizes =
- * sizes, .places = places). Where two send to one row, that of the later place stays. Errors:
- * TSR_ESHAPE, TSR_EARG; rows that x or `to` has not, and a size below 0, fail the run. Returns an
- * array like `to`, owned as results are. Local. */
+/* Sends a range of rows to each position: tsr_ragged_all_to_all(x, "i", .to = to, .starts = starts,
+ * .sizes = sizes, .places = places). Where two positions send to one row, the later position wins.
+ * Errors: TSR_ESHAPE, TSR_EARG; a range outside x or `to`, and a negative size, fail the run.
+ * Returns an array like `to`, owned as results are. Local. */
 TSR_API tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *args, const char *site);
 
-/* From which place to which. */
+/* The source and the destination of a move. */
 typedef struct tsr_pair {
   int from, to;
 } tsr_pair;
@@ -81,27 +85,29 @@ typedef struct tsr_permute_args {
   int count;
 } tsr_permute_args;
 
-/* Sends what each place has to another; a place that gets nothing has zeros. Errors: TSR_EARG (a
- * source or a destination twice). Returns an array owned as results are. Local. */
+/* Sends the value of each source position to its destination; a position without a source gets
+ * zeros. Errors: TSR_EARG (a source or a destination twice). Returns an array owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_ppermute_at(const tsr_permute_args *args, const char *site);
-/* Place i gets what place sources[i] has: tsr_pshuffle(x, "i", 1, 0). Errors: TSR_EARG (not each
- * place once). Returns an array owned as results are. Local. */
+/* Returns at position i the value of position sources[i]: tsr_pshuffle(x, "i", 1, 0). Errors:
+ * TSR_EARG (not each position once). Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, int count,
                                    const char *site);
-/* What place `source` has, at all of them. Errors: TSR_EARG. Returns an array owned as results are.
- * Local. */
+/* Returns the value of position `source` at all positions. Errors: TSR_EARG. Returns an array owned
+ * as results are. Local. */
 TSR_API tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site);
 
-/* x as what differs along an axis: with the same elements, but a place of its own for each. A
- * gradient taken in the body counts what is made of it once for each place, and one by it is each
- * place's own; without it what is the same at all places counts once, and gets the sum of what
- * places give. tsr_pvary(tsr_all_gather(x, "i"), "i"). Returns an array owned as results are.
- * Local. */
+/* Returns x marked as varying along an axis: the same elements, but a value of its own at each
+ * position. In a gradient that the body takes, nodes made from the result count once per position,
+ * and its cotangent belongs to each position alone. Without the mark, a value that is the same at
+ * all positions counts once, and its cotangent is the sum over the positions.
+ * tsr_pvary(tsr_all_gather(x, "i"), "i"). Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_pvary_at(tsr_array *x, const char *axis, const char *site);
 
-/* How many places an axis has; 0 with the error recorded where there is none. Local. */
+/* Returns the number of positions of an axis; 0, with the error recorded, for an unknown axis.
+ * Local. */
 TSR_API int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site);
-/* The place along an axis, i64: row-major over several. Returns an array owned by the scope.
+/* Returns the position along an axis, i64: row-major over several axes. Owned by the scope.
  * Local. */
 TSR_API tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const char *site);
 

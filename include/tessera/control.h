@@ -8,12 +8,13 @@
  *   tsr_array *out = tsr_scan(step, NULL, h0, .xs = x, .with = w);
  *   tsr_array *h = tsr_item(out, 0), *sums = tsr_item(out, 1);
  *
- * A loop is one node, however often it runs, and runs inside one execution on all devices. They may
- * be called on arrays as on arguments in a body of a function or of another loop. Carries and
- * operands are arrays or trees. A carry keeps its dtype, its shape and its place: where it lies at
- * first, or, if that is nowhere, where the first step leaves it. What a body needs beside its
- * carries comes as `.with`; arrays from outside that it uses become operands with the value they
- * have when it is traced, and what waits to be computed is computed in each step anew. */
+ * A loop is one node, however many steps it has, and runs inside one program on all devices. Loops
+ * and choices may be called on arrays, and on arguments in the body of a function or of another
+ * loop. Carries and operands are arrays or trees. A carry keeps its dtype, shape and sharding: the
+ * sharding that it begins with, or, if it begins unplaced, the sharding that the first step gives
+ * it. Pass other operands of the body as `.with`. An array from outside that the body uses becomes
+ * an operand, with its value at the time of the trace; if it is not evaluated, each step computes
+ * it again. */
 #ifndef TESSERA_CONTROL_H
 #define TESSERA_CONTROL_H
 
@@ -26,29 +27,31 @@ extern "C" {
 typedef struct tsr_loop_args {
   size_t size;
   tsr_array *carry TSR_REST_BY_NAME;
-  tsr_array *xs;   /* arrays with one step along dim 0; NULL: the body sees the step's number */
-  tsr_array *with; /* the same for all steps; NULL: nothing */
-  int64_t length;  /* steps; may be left out where xs has them */
-  bool reverse;    /* the last step is done first; stacks lie as xs do */
+  tsr_array *xs;   /* arrays or a tree, sliced along dim 0, one slice a step; NULL: the body gets
+                    * the step's number */
+  tsr_array *with; /* an operand that is the same in all steps; NULL: nothing */
+  int64_t length;  /* number of steps; may be left out where xs gives it */
+  bool reverse;    /* runs the last step first; stacked results keep the order of xs */
 } tsr_loop_args;
 
-/* Runs a body along the first dim of arrays: body(in[0] = carry, in[1] = what stands at the step,
- * in[2] = with) returns a pair, tsr_tuple(s, carry, y). Returns such a pair: the last carry and the
- * y of all steps, stacked along a new first dim. Errors: TSR_EARG, TSR_ESHAPE and TSR_EDTYPE (a
- * carry of another type than it began with, which is named), and those of the body. Owned as
- * results are. Local. */
+/* Runs a body along the first dim of arrays: body(in[0] = carry, in[1] = slice of xs, in[2] = with)
+ * returns a pair, tsr_tuple(s, carry, y). Returns the pair of the last carry and the stacked
+ * results: the y of all steps along a new first dim. Errors: TSR_EARG, TSR_ESHAPE and TSR_EDTYPE (a
+ * carry whose type changes; the message names it), and those of the body. Owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_scan_at(tsr_body_fn *body, void *user, const tsr_loop_args *args,
                                const char *site);
 
 typedef struct tsr_fori_args {
   size_t size;
-  int64_t lower, upper; /* numbers lower .. upper - 1; none where upper is not larger */
+  int64_t lower, upper; /* numbers lower .. upper - 1; no step where upper is not larger */
   tsr_array *carry TSR_REST_BY_NAME;
   tsr_array *with;
 } tsr_fori_args;
 
-/* Runs a body for numbers in turn: body(in[0] = number, i64[], in[1] = carry, in[2] = with) returns
- * the carry. Returns the last carry. Errors as of tsr_scan. Owned as results are. Local. */
+/* Runs a body for each number in turn: body(in[0] = number, i64[], in[1] = carry, in[2] = with)
+ * returns the next carry. Returns the last carry. Errors as tsr_scan. Owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_args *args,
                                const char *site);
 
@@ -58,10 +61,10 @@ typedef struct tsr_while_args {
   tsr_array *with;
 } tsr_while_args;
 
-/* Runs a body as long as another says so: goes_on(in[0] = carry, in[1] = with) returns a bool[],
- * which is asked first, body(the same) the carry. Returns the last carry. tsr_jvp goes through it;
- * a gradient is there of loops of fixed length alone. Errors as of tsr_scan. Owned as results are.
- * Local. */
+/* Runs a body while a condition holds: goes_on(in[0] = carry, in[1] = with) returns a bool[] and
+ * runs before each step; body(in[0] = carry, in[1] = with) returns the next carry. Returns the last
+ * carry. tsr_jvp supports it; a gradient needs a loop of fixed length. Errors as tsr_scan. Owned as
+ * results are. Local. */
 TSR_API tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *user,
                                 const tsr_while_args *args, const char *site);
 
@@ -70,33 +73,34 @@ enum { TSR_MAX_BRANCHES = 32 };
 typedef struct tsr_switch_args {
   size_t size TSR_REST_BY_NAME;
   tsr_body_fn *bodies[TSR_MAX_BRANCHES]; /* up to the first NULL */
-  tsr_array *in[TSR_MAX_ARGS];           /* what they are given, up to the first NULL */
+  tsr_array *in[TSR_MAX_ARGS];           /* operands of the bodies, up to the first NULL */
 } tsr_switch_args;
 
-/* Runs one of several bodies, as a number of rank 0 says at run time; one below 0 is the first, one
- * too large the last. All return the same types. Returns what the body did. Errors: TSR_EARG,
- * TSR_ESHAPE, TSR_EDTYPE and those of the bodies. Owned as results are. Local. */
+/* Runs the body whose number a rank-0 integer gives at run time: a negative number means the first,
+ * one too large the last. All bodies return the same types. Returns the result of that body.
+ * Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the bodies. Owned as results are. Local. */
 TSR_API tsr_array *tsr_switch_at(tsr_array *index, void *user, const tsr_switch_args *args,
                                  const char *site);
-/* The same of two, as a bool[] says at run time: .bodies = { if it is true, if not }. Local. */
+/* Runs one of two bodies as tsr_switch does, chosen by a bool[] at run time: .bodies = { body if
+ * true, body if false }. Local. */
 TSR_API tsr_array *tsr_cond_at(tsr_array *predicate, void *user, const tsr_switch_args *args,
                                const char *site);
 
 typedef struct tsr_prefix_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  int dim;      /* elements stand along it, in each array; from the end if negative */
+  int dim;      /* the dim of the scan in each array; negative: from the end */
   bool reverse; /* from the last element on */
 } tsr_prefix_args;
 
-/* All prefixes of the elements of an array, or of a tree of arrays of as many, under an operation
- * that is associative: element k of the result is element 0 combined with 1, .. with k, in a
- * logarithm of steps. combine(in[0] = those before, in[1] = those after) gets arrays or trees of
- * many elements, as the call did, of another size along the dim, and returns what is made of each
- * pair, of the same types. It is called about twice for each time that the elements can be halved.
- * Which are combined first is settled by their number alone, so that operations that round give
- * the same bits everywhere. Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the callback.
- * Owned as results are. Local. */
+/* Returns all prefixes of the elements of an array, or of a tree of arrays of one length, under an
+ * associative operation: element k of the result combines elements 0 to k, in a logarithmic number
+ * of steps. combine(in[0] = earlier elements, in[1] = later elements) gets arrays or trees of many
+ * elements (the size along the dim varies) and returns the combination of each pair, of the same
+ * types. `combine` is called about twice per halving of the number of elements. That number alone
+ * decides the order of combination, so operations that round give the same bits on every mesh.
+ * Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the callback. Owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_associative_scan_at(tsr_body_fn *combine, void *user,
                                            const tsr_prefix_args *args, const char *site);
 

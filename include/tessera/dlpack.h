@@ -1,9 +1,9 @@
-/* DLPack: arrays to and from NumPy, PyTorch, JAX and whatever else speaks it, in memory and, where
- * layouts agree, without a copy.
+/* DLPack: arrays to and from NumPy, PyTorch, JAX and other libraries that implement it, in memory
+ * and, where layouts agree, without a copy.
  *
  * The structs are those of the published ABI under names of our own, so that its header may be
- * included as well: a DLManagedTensor * is cast to a tsr_dl_managed *, a DLManagedTensorVersioned *
- * to a tsr_dl_versioned *. Both are exchanged by pointer; whoever takes one calls its deleter,
+ * included as well: cast a DLManagedTensor * to a tsr_dl_managed *, a DLManagedTensorVersioned * to
+ * a tsr_dl_versioned *. The structs are exchanged by pointer; the consumer calls the deleter
  * once. */
 #ifndef TESSERA_DLPACK_H
 #define TESSERA_DLPACK_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* What lies in memory: a type of `code` (0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool) and
+/* A tensor in memory: a type of `code` (0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool) and
  * `bits`, shape and strides in elements (NULL: dense, C order). */
 typedef struct tsr_dl_tensor {
   void *data;
@@ -26,7 +26,7 @@ typedef struct tsr_dl_tensor {
   uint64_t byte_offset; /* from data to the first element */
 } tsr_dl_tensor;
 
-/* The struct of before version 1. */
+/* The struct of versions before 1. */
 typedef struct tsr_dl_managed {
   tsr_dl_tensor tensor;
   void *manager_ctx;
@@ -50,29 +50,31 @@ typedef struct tsr_dl_versioned {
 /* Options of tsr_from_dlpack. Zero means default. */
 typedef struct tsr_dlpack_opts {
   size_t size TSR_REST_BY_NAME;
-  tsr_sharding on; /* where it lies; zero = unplaced, on one device */
+  tsr_sharding on; /* the array's sharding; zero = unplaced, on one device */
 } tsr_dlpack_opts;
 
-/* Takes a tensor: its deleter is called exactly once, also after an error, maybe when the scope
- * closes, maybe later. It is borrowed where it is dense, aligned to 64 bytes and for one device
- * (and must not change while it is), else it is copied and released at once: bools, which are bits
- * here, always. Strides may be negative or 0. Errors: TSR_EARG for a struct that cannot be,
- * TSR_EDTYPE, TSR_EUNSUPPORTED for other devices than the host, TSR_ESHAPE, TSR_EAXIS. Returns an
- * array owned by the scope. Collective, same arguments. */
+/* Makes an array of a tensor and takes the tensor over: its deleter is called exactly once, also
+ * after an error, maybe when the scope closes, maybe later. The tensor's memory is borrowed where
+ * it is dense, aligned to 64 bytes and for one device, and must then not change. Otherwise it is
+ * copied and released at once; bools always are, since devices store them as bits. Strides may be
+ * negative or 0. Errors: TSR_EARG for an invalid struct, TSR_EDTYPE, TSR_EUNSUPPORTED for devices
+ * other than the host, TSR_ESHAPE, TSR_EAXIS. Returns an array owned by the scope. Collective, same
+ * arguments. */
 TSR_API tsr_array *tsr_from_dlpack_with(tsr_scope *scope, tsr_dl_managed *tensor,
                                         const tsr_dlpack_opts *opts, const char *site);
-/* As tsr_from_dlpack for the struct since version 1. Error: TSR_EUNSUPPORTED for another major
- * version. Collective, same arguments. */
+/* Makes an array as tsr_from_dlpack does, of the struct since version 1. Error: TSR_EUNSUPPORTED
+ * for another major version. Collective, same arguments. */
 TSR_API tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *tensor,
                                                   const tsr_dlpack_opts *opts, const char *site);
 
-/* Evaluates and gives one addressable shard, by mesh position, as a tensor of host memory: the
- * device's own memory, which must not be written to, but for bools, which are copied. The tensor
- * holds that memory: it may outlive the scope and the runtime. `*out` is untouched on failure; the
- * caller calls the tensor's deleter, from any thread. Errors: TSR_EARG. Collective. */
+/* Evaluates and writes one addressable shard, by mesh position, to `*out` as a tensor of host
+ * memory. The tensor is the device's own memory, which must not be written to; bools are a copy.
+ * The tensor holds that memory: it may outlive the scope and the runtime. `*out` is untouched on
+ * failure; the caller calls the tensor's deleter, from any thread. Errors: TSR_EARG. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_at(tsr_array *a, int position, tsr_dl_managed **out,
                                                  const char *site);
-/* As tsr_to_dlpack for the struct since version 1, which says that it is read-only. Collective. */
+/* Writes a tensor as tsr_to_dlpack does, in the struct since version 1, with the flag that it is
+ * read-only. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_versioned_at(tsr_array *a, int position,
                                                            tsr_dl_versioned **out,
                                                            const char *site);

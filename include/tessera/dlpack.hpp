@@ -1,4 +1,4 @@
-/* DLPack in C++: see tessera.hpp; what the calls do stands in dlpack.h. */
+/* DLPack in C++: see tessera.hpp; dlpack.h documents the calls. */
 #ifndef TESSERA_DLPACK_HPP
 #define TESSERA_DLPACK_HPP
 
@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace detail {
 
-/* Calls a tensor's own deleter, which may be missing. */
+/* Calls a tensor's own deleter, which may be NULL. */
 struct dl_deleter {
   template <class Tensor> void operator()(Tensor *tensor) const
   {
@@ -21,13 +21,13 @@ struct dl_deleter {
 
 } // namespace detail
 
-/* A tensor that is owned; `release()` hands it to whoever takes a DLManagedTensor. */
+/* An owned tensor; `release()` hands it to a consumer of a DLManagedTensor. */
 using dl_tensor = std::unique_ptr<tsr_dl_managed, detail::dl_deleter>;
-/* The same of the struct since version 1. */
+/* An owned tensor in the struct since version 1. */
 using dl_versioned = std::unique_ptr<tsr_dl_versioned, detail::dl_deleter>;
 
-/* Evaluates; the shard at a position of the mesh as a tensor of host memory, which may outlive the
- * scope, but not the runtime. */
+/* Evaluates and returns the shard at a position of the mesh as a tensor of host memory, which may
+ * outlive the scope and the runtime. */
 inline dl_tensor to_dlpack(const array &x, int position = 0, location at = location::current())
 {
   tsr_dl_managed *out = nullptr;

@@ -1,7 +1,7 @@
-/* Elementwise calls that are made of the operations of operations.h, or take more than two
+/* Elementwise calls that are composed of the operations of operations.h, or take more than two
  * operands.
  *
- * Shapes broadcast and dtypes meet as of tsr_add; a result is owned as results are (base.h). */
+ * Shapes broadcast and dtypes promote as in tsr_add; results are owned as results are (base.h). */
 #ifndef TESSERA_ELEMENTWISE_H
 #define TESSERA_ELEMENTWISE_H
 
@@ -13,66 +13,68 @@ extern "C" {
 
 /* ---- arithmetic ---- */
 
-/* a * b + c rounded once, in the float that they meet in; integers become f64. Local. */
+/* Returns a * b + c rounded once, in the float dtype that the operands promote to; integers become
+ * f64. Local. */
 TSR_API tsr_array *tsr_fma_at(tsr_array *a, tsr_operand b, tsr_operand c, const char *site);
-/* The same where the left operand may be a number, as of tsr_binary_at. Local. */
+/* Returns tsr_fma of a left operand that may be a number, as in tsr_binary_at. Local. */
 TSR_API tsr_array *tsr_fma_of_at(tsr_operand a, tsr_operand b, tsr_operand c, const char *site);
-/* a * a. Error: TSR_EDTYPE for bool. Local. */
+/* Returns a * a. Error: TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_square_at(tsr_array *a, const char *site);
-/* 1 / a; integers become f64. Local. */
+/* Returns 1 / a; integers become f64. Local. */
 TSR_API tsr_array *tsr_reciprocal_at(tsr_array *a, const char *site);
-/* tsr_floordiv in out[0] and tsr_mod in out[1], inert after an error. Local. */
+/* Writes tsr_floordiv to out[0] and tsr_mod to out[1]; both are inert after an error. Local. */
 TSR_API void tsr_divmod_at(tsr_array *a, tsr_operand b, tsr_array *out[2], const char *site);
-/* The same where the left operand may be a number, as of tsr_binary_at. Local. */
+/* Writes tsr_divmod of a left operand that may be a number, as in tsr_binary_at. Local. */
 TSR_API void tsr_divmod_of_at(tsr_operand a, tsr_operand b, tsr_array *out[2], const char *site);
-/* -1, 0 or 1 as the sign says, in the dtype of `a`; NaN of NaN, 0 of -0. Error: TSR_EDTYPE for
+/* Returns -1, 0 or 1 by the sign of `a`, in its dtype; NaN for NaN, 0 for -0. Error: TSR_EDTYPE for
  * bool. Local. */
 TSR_API tsr_array *tsr_sign_at(tsr_array *a, const char *site);
-/* Elements below `low` become it, those above `high` that; NaN stays: the minimum of `high` and the
- * maximum of `low` and a. Local. */
+/* Returns `a` limited to the range from `low` to `high`: the minimum of `high` and the maximum of
+ * `low` and a; NaN stays. Local. */
 TSR_API tsr_array *tsr_clip_at(tsr_array *a, tsr_operand low, tsr_operand high, const char *site);
-/* The smaller one, or the other one where one is NaN. Local. */
+/* Returns the smaller operand, or the other one where one is NaN. Local. */
 TSR_API tsr_array *tsr_fmin_at(tsr_array *a, tsr_operand b, const char *site);
-/* The larger one, or the other one where one is NaN. Local. */
+/* Returns the larger operand, or the other one where one is NaN. Local. */
 TSR_API tsr_array *tsr_fmax_at(tsr_array *a, tsr_operand b, const char *site);
-/* 0 below 0, 1 above, `at_zero` at 0, NaN of NaN; integers become f64. Local. */
+/* Returns 0 where a is below 0, 1 where it is above, `at_zero` where it is 0, NaN for NaN; integers
+ * become f64. Local. */
 TSR_API tsr_array *tsr_heaviside_at(tsr_array *a, tsr_operand at_zero, const char *site);
-/* Degrees as radians; integers become f64. Local. */
+/* Returns degrees converted to radians; integers become f64. Local. */
 TSR_API tsr_array *tsr_deg2rad_at(tsr_array *a, const char *site);
-/* Radians as degrees; integers become f64. Local. */
+/* Returns radians converted to degrees; integers become f64. Local. */
 TSR_API tsr_array *tsr_rad2deg_at(tsr_array *a, const char *site);
 
 /* Arguments of tsr_round. */
 typedef struct tsr_round_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  int decimals; /* digits behind the point; negative: that many digits before it become 0 */
+  int decimals; /* digits after the point; negative: that many digits before it become 0 */
 } tsr_round_args;
 
-/* Rounds to the nearest number of so many decimals, ties to even: tsr_round(x, .decimals = 2).
- * Floats are scaled by a power of ten, rounded and scaled back, as in NumPy; integers are exact,
- * and wrap where the result does not fit. Errors: TSR_EARG beyond 308 decimals, TSR_EDTYPE for
- * bool. Local. */
+/* Returns x rounded to the nearest number of `decimals` digits, ties to even: tsr_round(x,
+ * .decimals = 2). Floats are scaled by a power of ten, rounded and scaled back, as in NumPy;
+ * integers are exact, and wrap where the result does not fit. Errors: TSR_EARG beyond 308 decimals,
+ * TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_round_at(const tsr_round_args *args, const char *site);
 
-/* ---- questions ---- */
+/* ---- tests of elements ---- */
 
-/* Whether each element is neither infinite nor NaN, as bool. Local. */
+/* Returns whether each element is neither infinite nor NaN, as bool. Local. */
 TSR_API tsr_array *tsr_isfinite_at(tsr_array *a, const char *site);
-/* Whether each element is infinite, as bool. Local. */
+/* Returns whether each element is infinite, as bool. Local. */
 TSR_API tsr_array *tsr_isinf_at(tsr_array *a, const char *site);
-/* Whether each element has the sign -, of -0 and NaN too, as bool. Local. */
+/* Returns whether the sign bit of each element is set, also for -0 and NaN, as bool. Local. */
 TSR_API tsr_array *tsr_signbit_at(tsr_array *a, const char *site);
-/* Whether both are not 0, as bool. Local. */
+/* Returns whether both operands are nonzero, as bool. Local. */
 TSR_API tsr_array *tsr_logical_and_at(tsr_array *a, tsr_operand b, const char *site);
-/* Whether one at least is not 0, as bool. Local. */
+/* Returns whether at least one operand is nonzero, as bool. Local. */
 TSR_API tsr_array *tsr_logical_or_at(tsr_array *a, tsr_operand b, const char *site);
-/* Whether one alone is not 0, as bool. Local. */
+/* Returns whether exactly one operand is nonzero, as bool. Local. */
 TSR_API tsr_array *tsr_logical_xor_at(tsr_array *a, tsr_operand b, const char *site);
-/* Whether each element is 0, as bool. Local. */
+/* Returns whether each element is 0, as bool. Local. */
 TSR_API tsr_array *tsr_logical_not_at(tsr_array *a, const char *site);
 
-/* What takes the place of numbers that are none. */
+/* Arguments of tsr_nan_to_num: the replacements of NaN and infinities. */
 typedef struct tsr_nan_to_num_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
@@ -80,24 +82,24 @@ typedef struct tsr_nan_to_num_args {
   tsr_operand posinf, neginf; /* not given: the largest and the smallest number of the dtype */
 } tsr_nan_to_num_args;
 
-/* The elements of `x` with numbers in place of NaN and infinities: tsr_nan_to_num(x, .nan =
+/* Returns `x` with numbers in place of NaN and infinities: tsr_nan_to_num(x, .nan =
  * TSR_OPERAND(-1)). Integers and bools stay. Local. */
 TSR_API tsr_array *tsr_nan_to_num_at(const tsr_nan_to_num_args *args, const char *site);
 
 /* ---- special functions ---- */
 
-/* The slope of tsr_lgamma where a is above 0: d/da log(gamma(a)); NaN at 0 and below at integers.
- * Within 4e-15 of it or of 1, whichever is larger, f32 within 2e-6; near integers below 0 within
- * that of what a has left to the integer. Integers become f64. Local. */
+/* Returns the digamma function, d/da log(gamma(a)), the slope of tsr_lgamma where a is above 0; NaN
+ * at 0 and at negative integers. The error is at most 4e-15 (f32: 2e-6) times the result or 1,
+ * whichever is larger, also near negative integers. Integers become f64. Local. */
 TSR_API tsr_array *tsr_digamma_at(tsr_array *a, const char *site);
 
-/* ---- of neural networks ---- */
+/* ---- neural networks ---- */
 
-/* a where it is above 0, else 0; NaN stays. Error: TSR_EDTYPE for bool. Local. */
+/* Returns a where it is above 0, else 0; NaN stays. Error: TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_relu_at(tsr_array *a, const char *site);
-/* a * sigmoid(a), each rounded to the dtype; integers become f64. Local. */
+/* Returns a * sigmoid(a), each rounded to the dtype; integers become f64. Local. */
 TSR_API tsr_array *tsr_silu_at(tsr_array *a, const char *site);
-/* log(1 + exp(a)); integers become f64. Local. */
+/* Returns log(1 + exp(a)); integers become f64. Local. */
 TSR_API tsr_array *tsr_softplus_at(tsr_array *a, const char *site);
 
 #ifdef __cplusplus

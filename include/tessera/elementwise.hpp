@@ -1,5 +1,4 @@
-/* Elementwise calls that are made of others in C++: see tessera.hpp; what each does stands in
- * elementwise.h. */
+/* Composed elementwise calls in C++: see tessera.hpp; elementwise.h documents the calls. */
 #ifndef TESSERA_ELEMENTWISE_HPP
 #define TESSERA_ELEMENTWISE_HPP
 
@@ -61,7 +60,7 @@ inline array clip(const array &a, operand low, operand high, location at = locat
   return array(tsr_clip_at(a.raw(), low.raw(), high.raw(), detail::site(at)));
 }
 
-/* The quotient and what it leaves. */
+/* Returns the quotient and the remainder. */
 inline std::pair<array, array> divmod(const array &a, operand b)
 {
   tsr_array *out[2];

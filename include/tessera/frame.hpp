@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/* The text of an expression, the values of its `?`, and the line that it stands at. */
+/* The text of an expression, the values of its `?`, and its source line. */
 class expression {
 public:
   expression(const char *text, location at = location::current()) : expression(text, {}, at)
@@ -66,14 +66,14 @@ public:
   {
     return std::string(text_view(row, column));
   }
-  /* The same without a copy; lives as long as the table's scope. Null is "". */
+  /* Returns a text without a copy; it lives as long as the table's scope. Null is "". */
   std::string_view text_view(std::int64_t row, int column) const
   {
     std::size_t length = 0;
     const char *found = tsr_table_bytes(raw_, row, column, &length);
     return found ? std::string_view(found, length) : std::string_view();
   }
-  /* All values of a column of numbers of type T; those under a null are any. */
+  /* Returns all values of a column of numbers of type T; the value under a null is undefined. */
   template <class T> const T *values(int column) const
   {
     if (static_cast<int>(tsr_table_type(raw_, column)) != static_cast<int>(detail::dtype<T>::value))
@@ -85,10 +85,10 @@ private:
   tsr_table *raw_;
 };
 
-/* An immutable table of columns whose rows lie on devices. */
+/* An immutable table of columns whose rows are sharded over devices. */
 class frame {
 public:
-  /* Takes what a call of the C interface returned; throws where it failed. */
+  /* Takes the result of a call of the C interface; throws if the call failed. */
   explicit frame(tsr_frame *raw) : raw_(raw)
   {
     if (tsr_frame_is_inert(raw)) detail::raise(TSR_ESTATE);
@@ -148,14 +148,14 @@ public:
   {
     return array(tsr_frame_column_with(raw_, name, nullptr, detail::site(at)));
   }
-  /* Evaluates; the table as it is printed. */
+  /* Evaluates and returns the table as it is printed. */
   std::string text(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_frame_text_into_at(raw_, nullptr, &out, detail::site(at)));
     return out;
   }
-  /* What runs, moves and is read for it, and why. */
+  /* Returns the explanation: the steps, traffic and reads of the frame, with reasons. */
   std::string explain(location at = location::current()) const
   {
     const char *out = nullptr;
@@ -176,7 +176,7 @@ private:
   tsr_frame *raw_;
 };
 
-/* The right operand of whole-frame arithmetic, and the line that it stands at. */
+/* The right operand of whole-frame arithmetic, and its source line. */
 class frame_operand {
 public:
   template <class T, detail::if_number<T> = 0>

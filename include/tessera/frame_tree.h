@@ -1,4 +1,4 @@
-/* Frames as trees (tree.h): a tree of their columns under their names, wherever one is taken.
+/* Frames as trees (tree.h): calls that take a tree can take the tree of a frame's columns.
  *
  *   static tsr_array *double_it(tsr_scope *s, tsr_array *const *in, void *user)
  *   {
@@ -7,12 +7,12 @@
  *   }
  *   tsr_frame *out = tsr_frame_call(tsr_function_make(s, double_it), df);
  *
- * So functions of frames are functions of trees: they are traced, called and differentiated as
- * others are. Columns are arrays where they hold numbers or bools and no nulls; text, dates and
- * times are none. In a body a frame takes expressions (assign, select, arithmetic of whole frames,
- * reductions) and maps over columns; verbs that change which rows there are, or their order, are
- * refused there. Rows have no numbers in a body: where integers are too large there they wrap, as
- * those of arrays do. */
+ * A function of frames is a function of trees: it is traced, called and differentiated like any
+ * other function. A column becomes an array if it holds numbers or bools without nulls; columns of
+ * text, dates and times do not. Inside a function's body a frame takes expressions (assign, select,
+ * arithmetic of whole frames, reductions) and maps over columns. Verbs that change the set of rows
+ * or their order are refused there. Rows have no numbers inside a body, so integer overflow wraps
+ * there, as it does for arrays. */
 #ifndef TESSERA_FRAME_TREE_H
 #define TESSERA_FRAME_TREE_H
 
@@ -23,25 +23,23 @@
 extern "C" {
 #endif
 
-/* The columns of a frame as a tree of arrays, in their order and under their names (letters,
- * digits, _ and -; tsr_frame_rename gives others). They are evaluated, together; in a function's
- * body nothing is. Rows left by a filter are spread evenly over the devices again; a frame of one
- * row that an aggregate made gives arrays of rank 0 in a body. Errors: TSR_EDTYPE for text, dates
- * and times, TSR_EVALUE for nulls, TSR_EARG for a name. Returns a tree owned by df's scope.
- * Collective. */
+/* Returns the columns of a frame as a tree of arrays, in order and under their names, owned by df's
+ * scope. Names have letters, digits, _ and - only; tsr_frame_rename changes them. All columns are
+ * evaluated together; inside a function's body nothing is evaluated. Rows that a filter left are
+ * spread evenly over the devices again. Inside a body, a frame of one row from an aggregate gives
+ * arrays of rank 0. Errors: TSR_EDTYPE for text, dates and times, TSR_EVALUE for nulls, TSR_EARG
+ * for a name. Collective. */
 TSR_API tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site);
-/* Makes a frame of a tree of arrays with names, of rank 1 and equal length, as tsr_frame_new does.
- * Errors: those of tsr_frame_new, TSR_EARG for an array or a tree without names. Returns a frame
- * owned as results are. Local. */
+/* Returns a frame of a tree of named arrays of rank 1 and equal length, as tsr_frame_new does,
+ * owned as results are. Errors: those of tsr_frame_new, TSR_EARG for an array or a tree without
+ * names. Local. */
 TSR_API tsr_frame *tsr_frame_from_tree_at(tsr_array *tree, const char *site);
 
-/* Makes a frame of what `fn` makes of each column, as tsr_tree_map of its tree does. Errors: those
- * of tsr_frame_to_tree, tsr_frame_from_tree and of `fn`. Returns a frame owned by df's scope.
- * Collective. */
+/* Returns a frame of the results of `fn` on each column, as tsr_tree_map does for a tree, owned by
+ * df's scope. Errors: those of tsr_frame_to_tree, tsr_frame_from_tree and `fn`. Collective. */
 TSR_API tsr_frame *tsr_frame_map_at(tsr_frame *df, tsr_tree_fn *fn, void *user, const char *site);
-/* Calls a function on the tree of a frame and makes a frame of the tree that it gives. Errors:
- * those of tsr_call, tsr_frame_to_tree and tsr_frame_from_tree. Returns a frame owned by df's
- * scope. Collective. */
+/* Calls a function with the tree of a frame and returns a frame of the resulting tree, owned by
+ * df's scope. Errors: those of tsr_call, tsr_frame_to_tree and tsr_frame_from_tree. Collective. */
 TSR_API tsr_frame *tsr_frame_call_at(tsr_function *function, tsr_frame *df, const char *site);
 
 #define tsr_frame_to_tree(df) tsr_frame_to_tree_at((df), TSR_HERE)

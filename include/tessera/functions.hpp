@@ -1,5 +1,5 @@
-/* Functions and their gradients in C++: see tessera.hpp; what each call does stands in function.h,
- * gradient.h, compile.h and saved.h.
+/* Functions and their gradients in C++: see tessera.hpp; function.h, gradient.h, compile.h and
+ * saved.h document the calls.
  *
  *   tessera::function loss(s, [](array model, array x, array y) {
  *     return (matmul(x, field(model, "w")) - y).norm();
@@ -7,12 +7,13 @@
  *   tessera::function step = value_and_grad(loss);
  *   auto [value, slope] = tessera::items<2>(step(model, x, y));
  *
- * A body is a lambda, or what else can be called, of as many arrays as its function; their types
- * are written out, as `auto` cannot be counted. Behind a scope, (const tessera::scope &s, array x),
- * it can make arrays of nothing, and with a vector it takes any number: (const tessera::scope &s,
- * const std::vector<array> &in). It returns an array, or several as a vector, a pair or a
- * std::tuple. It is copied and lives as long as the function's scope. What it throws is thrown
- * by the call that ran it: a tessera::error with the lines of both, anything else as it is.
+ * A body is a lambda or another callable with one parameter per argument of its function; write out
+ * the parameter types, as `auto` parameters cannot be counted. A first parameter of type const
+ * tessera::scope & lets the body make new arrays, (const tessera::scope &s, array x). A vector
+ * parameter takes any number of arguments, (const tessera::scope &s, const std::vector<array> &in).
+ * The body returns an array, or several as a vector, a pair or a std::tuple. The body is copied and
+ * lives as long as the function's scope. An exception of the body is thrown by the call that ran
+ * it: a tessera::error with the lines of both, any other as it is.
  *
  * A function is a handle as in C and lives as long as the scope that it was made in. */
 #ifndef TESSERA_FUNCTIONS_HPP
@@ -49,7 +50,7 @@ template <class A, class B> tsr_array *returned(const std::pair<A, B> &both)
   return tuple({ both.first, both.second }).raw();
 }
 
-/* Calls a body if it takes so many arrays as there are places in the sequence. */
+/* Calls a body if it takes as many arrays as the sequence has indices. */
 template <class Body, std::size_t... I>
 bool call_of(Body &body, const scope &s, const std::vector<array> &in, tsr_array **out,
              std::index_sequence<I...>)
@@ -81,16 +82,17 @@ template <class Body> tsr_array *call_body(Body &body, const scope &s, const std
                             std::to_string(in.size()) + ", which it is called on");
 }
 
-/* Lambdas as a C body is given them: one, or those of a loop or choice. Where they stay until the
- * scope closes, what was made in them does too. */
+/* Lambdas as the `user` of a C body: one, or those of a loop or choice. `home` keeps the bodies of
+ * functions that they make. */
 template <class... Bodies> struct bodies {
   std::tuple<Bodies...> all;
   tsr_runtime *rt;
   open_scope *home;
-  int leaves; /* of callbacks that are not told how many; -1: of bodies, which are */
+  int leaves; /* number of arrays of a callback that gets no NULL at the end; -1 for bodies, which
+               * get one */
 };
 
-/* Body number K as the library calls it: nothing that is thrown passes. */
+/* Body number K as a C function; no exception leaves it. */
 template <std::size_t K, class... Bodies>
 tsr_array *run_body(tsr_scope *raw, tsr_array *const *in, void *user) noexcept
 {
@@ -113,21 +115,21 @@ tsr_array *run_body(tsr_scope *raw, tsr_array *const *in, void *user) noexcept
   return out;
 }
 
-/* The scope whose functions these are; there is one, or nothing could be made. */
+/* Returns the scope that owns new functions: the newest of this thread; throws without one. */
 inline open_scope *home()
 {
   if (!newest) raise(TSR_ESTATE);
   return newest;
 }
 
-/* Lambdas for the time of a call. */
+/* Holds lambdas for the duration of a call. */
 template <class... Bodies> bodies<Bodies...> bodies_of(open_scope *in, Bodies... all)
 {
   forget_thrown();
   return { std::tuple<Bodies...>(std::move(all)...), in->rt, in, -1 };
 }
 
-/* A lambda that a scope keeps, as C's `user`. */
+/* Keeps a lambda in a scope, as C's `user`. */
 template <class Body> void *keep_body(open_scope *in, Body body)
 {
   auto kept = std::make_shared<bodies<Body>>(bodies_of(in, std::move(body)));
@@ -135,7 +137,7 @@ template <class Body> void *keep_body(open_scope *in, Body body)
   return kept.get();
 }
 
-/* Throws what the scopes of this thread have to say. */
+/* Throws the newest error of this thread's scopes, if there is one. */
 inline void raise_errors()
 {
   bool found = thrown != nullptr;
@@ -145,7 +147,7 @@ inline void raise_errors()
 
 } // namespace detail
 
-/* The first of several arguments, and the line that they stand at. */
+/* The first of several arguments, and its source line. */
 class argument {
 public:
   argument(const array &a, location at = location::current()) : raw_(a.raw()), at_(at)
@@ -167,7 +169,7 @@ private:
 
 class function {
 public:
-  /* `more` has specs, the name and .explicit_shardings. */
+  /* `more` has the specs, the name and .explicit_shardings. */
   template <class Body,
             std::enable_if_t<!std::is_convertible<Body, tsr_function *>::value, int> = 0>
   function(const scope &s, Body body, tsr_function_args more = {},
@@ -181,7 +183,7 @@ public:
     raw_ = tsr_function_make_at(s.raw(), &more, detail::site(at));
     detail::raise_errors();
   }
-  /* Takes what a call of the C interface returned; throws where it failed. */
+  /* Takes the result of a call of the C interface; throws if the call failed. */
   explicit function(tsr_function *raw, detail::open_scope *home = nullptr)
       : raw_(raw), home_(home ? home : detail::home())
   {
@@ -220,7 +222,7 @@ public:
     return tsr_trace_count(raw_);
   }
 
-  /* For the types of arguments: its text, and a file of it. */
+  /* Returns the function's text for the types of arguments; save() writes it to a file. */
   std::string text(const std::vector<array> &arguments, location at = location::current()) const
   {
     detail::raws raw(arguments);
@@ -244,7 +246,7 @@ private:
 
 /* ---- gradients ------------------------------------------------------------------------------ */
 
-/* By argument 0, or by those that are named: grad(f, { 0, 2 }). */
+/* Differentiates by argument 0, or by the given ones: grad(f, { 0, 2 }). */
 #define TESSERA_GRADIENT_(name)                                                \
   inline function name(const function &f, std::initializer_list<int> wrt = {}, \
                        location at = location::current())                      \
@@ -263,7 +265,7 @@ TESSERA_GRADIENT_(hvp)
 TESSERA_GRADIENT_(jacobian)
 #undef TESSERA_GRADIENT_
 
-/* Evaluates what does not depend on directions. */
+/* Evaluates the nodes that do not depend on tangents. */
 inline function linearize(const function &f, const std::vector<array> &at_point,
                           std::initializer_list<int> wrt = {}, location at = location::current())
 {
@@ -277,7 +279,7 @@ inline function linearize(const function &f, const std::vector<array> &at_point,
   return function(tsr_linearize_at(&args, detail::site(at)), f.home());
 }
 
-/* `backward` is a body of the arguments, the result, and what is due to that. */
+/* `backward` is a body of the arguments, the result and the result's cotangent. */
 template <class Body>
 function custom_vjp(const function &f, Body backward, location at = location::current())
 {
@@ -289,7 +291,7 @@ function custom_vjp(const function &f, Body backward, location at = location::cu
   return function(tsr_custom_vjp_at(&args, detail::site(at)), f.home());
 }
 
-/* `forward` is a body of the arguments, the result, and a direction for each argument. */
+/* `forward` is a body of the arguments, the result and a tangent per argument. */
 template <class Body>
 function custom_jvp(const function &f, Body forward, location at = location::current())
 {
@@ -308,7 +310,7 @@ inline function checkpoint(const function &f, location at = location::current())
 
 /* ---- ahead of time, and as text ------------------------------------------------------------- */
 
-/* A function planned for types; lives as long as the function. */
+/* A function compiled for types; lives as long as the function. */
 class compiled {
 public:
   explicit compiled(tsr_compiled *raw) : raw_(raw)
@@ -323,7 +325,7 @@ public:
   {
     return tsr_compiled_figures(raw_);
   }
-  /* The figures, and what moves and why. */
+  /* Returns the figures and the explanation of the traffic. */
   std::string text() const
   {
     return tsr_compiled_text(raw_);
@@ -338,7 +340,7 @@ private:
   tsr_compiled *raw_;
 };
 
-/* Arguments may be types, of tsr_abstract. */
+/* Compiles a function; arguments may be types of tsr_abstract. */
 inline compiled compile(const function &f, const std::vector<array> &arguments,
                         location at = location::current())
 {
@@ -360,7 +362,7 @@ inline function function_from_text(const scope &s, const std::string &text,
 
 /* ---- over the arrays of trees --------------------------------------------------------------- */
 
-/* `fn` is given the arrays that stand at one place of each tree. */
+/* `fn` gets the leaves at one position of each tree. */
 template <class Fn>
 array tree_map(Fn fn, const std::vector<array> &trees, location at = location::current())
 {

@@ -1,14 +1,14 @@
-/* Gradients: functions made of functions.
+/* Gradients: functions made from functions.
  *
  *   tsr_function *f = tsr_function_make(s, loss);
  *   tsr_function *g = tsr_value_and_grad(f, .wrt = TSR_ARGS(0));
  *   tsr_array *both = tsr_call(g, parameters, x, y);
  *   tsr_array *l = tsr_item(both, 0), *slope = tsr_item(both, 1);
  *
- * What is made is a function like any other: it is traced once a signature, is called with
- * arrays and trees, and has gradients itself. The gradient of a tree is a tree of its form. There
- * is none of an array that lies there already: what is to be differentiated by is an argument.
- * At ties minimum, maximum and reductions of them share, as in JAX. */
+ * A gradient is a function like any other: it is traced once a signature, takes arrays and trees,
+ * and has gradients itself. The gradient of a tree is a tree of its form. A function is
+ * differentiated by its arguments only: arrays from outside have no gradient. At ties, minimum,
+ * maximum and their reductions share the gradient, as in JAX. */
 #ifndef TESSERA_GRADIENT_H
 #define TESSERA_GRADIENT_H
 
@@ -18,101 +18,105 @@
 extern "C" {
 #endif
 
-/* Of which function, and by which of its arguments. */
+/* Arguments of calls that make gradients: the function, and the arguments to differentiate by. */
 typedef struct tsr_gradient_args {
   size_t size;
   tsr_function *function TSR_REST_BY_NAME;
-  tsr_dims wrt; /* TSR_ARGS(0, 2), counted from 0; none named: argument 0 */
+  tsr_dims wrt; /* argument numbers, TSR_ARGS(0, 2), from 0 on; zeros: argument 0 */
 } tsr_gradient_args;
 
-/* Makes the function of the gradient: it takes what the function takes, and gives what the
- * gradient of its result by an argument is, which has that argument's form, dtypes and shapes; by
- * several arguments it is a tuple of these, in their order. The result is one float of rank 0, or
- * a tree whose first array is one. Errors: TSR_EARG; at the call those of the function, TSR_EDTYPE
- * by an argument that is no float, TSR_ESHAPE for a result that is no single number,
- * TSR_EUNSUPPORTED for an operation that has no gradient. Returns a function owned by that one's
- * scope. Local. */
+/* Makes the gradient of a function: it takes the function's arguments and returns the gradient of
+ * the result by the argument in `.wrt`, with that argument's form, dtypes and shapes; by several
+ * arguments, the tuple of their gradients in order. The function's result must be one float of rank
+ * 0, or a tree whose first array is one. Errors: TSR_EARG; at the call those of the function,
+ * TSR_EDTYPE for an argument in `.wrt` that is not a float, TSR_ESHAPE for a result that is not a
+ * single number, TSR_EUNSUPPORTED for an operation without a gradient. Returns a function owned by
+ * the scope of `function`. Local. */
 TSR_API tsr_function *tsr_grad_at(const tsr_gradient_args *args, const char *site);
-/* As tsr_grad, with what the function gives: the result is the tuple of both, (value, gradient).
- * Where the function gives a tree, its first array is the one that is differentiated; the others
- * come along. Local. */
+/* Makes a function as tsr_grad does that returns the tuple (value, gradient). Where the function
+ * returns a tree, its first array is differentiated and the whole tree is the value. Local. */
 TSR_API tsr_function *tsr_value_and_grad_at(const tsr_gradient_args *args, const char *site);
 
-/* Makes the function that carries back: it takes what the function takes, and behind that one
- * array or tree more, of the form of the function's result. It gives a tuple of the function's
- * result and of the sum of that with the derivatives: a vector times the Jacobian matrix. What is
- * carried of an integer or a bool is not looked at. Errors and ownership as tsr_grad; the result
- * may be of any shape. Local. */
+/* Makes the vector-Jacobian product of a function (reverse mode): it takes the function's arguments
+ * and then a cotangent, an array or tree of the form of the result. The product returns the tuple
+ * of the function's result and the gradient of the arguments in `.wrt`: the cotangent times the
+ * Jacobian matrix. The cotangent of an integer or a bool is ignored. The result may have any shape.
+ * Errors and ownership as tsr_grad. Local. */
 TSR_API tsr_function *tsr_vjp_at(const tsr_gradient_args *args, const char *site);
-/* Makes the function that carries forward: it takes what the function takes, and behind that a
- * direction for each of the arguments that are named, of its form. It gives a tuple of the
- * function's result and of how that changes in the direction: the Jacobian matrix times a vector.
- * An integer or a bool in the result does not change: its place has zeros of its dtype and shape
- * (JAX has an array of float0). Errors and ownership as tsr_vjp. Local. */
+/* Makes the Jacobian-vector product of a function (forward mode): it takes the function's arguments
+ * and then a tangent of the form of each argument in `.wrt`. The product returns the tuple of the
+ * function's result and the result's tangent: the Jacobian matrix times the tangents. The tangent
+ * of an integer or a bool in the result is zeros of its dtype and shape (JAX has an array of
+ * float0). Errors and ownership as tsr_vjp. Local. */
 TSR_API tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site);
-/* Makes the function of products of second derivatives: it takes what the function takes, and
- * behind that a direction as tsr_jvp does, and gives how the gradient changes in it. Errors and
- * ownership as tsr_grad. Local. */
+/* Makes the Hessian-vector product of a function: it takes the function's arguments and then
+ * tangents as tsr_jvp does, and returns the tangent of the gradient. Errors and ownership as
+ * tsr_grad. Local. */
 TSR_API tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site);
 
-/* Makes the function of all first derivatives: it takes what the function takes, and gives an array
- * whose dims are those of the result, then those of the argument: how each element of the one
- * changes with each of the other. Of an argument that is a tree it is a tree of these, by several
- * arguments a tuple; of a result that is a tree, one of its form, with each of these for an array
- * of it. It goes back once for each element of the result, or forward for each of the argument
- * where these are fewer, mapped over them all (mapping.h). Errors and ownership as tsr_vjp;
- * TSR_EDTYPE for an array of the result that is no float. Local. */
+/* Makes the Jacobian matrix of a function: it takes the function's arguments and returns an array
+ * whose dims are those of the result, then those of the argument: the derivative of each element of
+ * the result by each element of the argument. For an argument that is a tree it returns a tree of
+ * these arrays; for several arguments a tuple; for a result that is a tree, a tree of its form. The
+ * function maps (mapping.h) one backward pass over each element of the result, or one forward pass
+ * over each element of the argument where these are fewer. Errors and ownership as tsr_vjp;
+ * TSR_EDTYPE for an array of the result that is not a float. Local. */
 TSR_API tsr_function *tsr_jacobian_at(const tsr_gradient_args *args, const char *site);
 
-/* Where a function is to be linear. */
+/* Arguments of tsr_linearize: the function, and the point. */
 typedef struct tsr_linearize_args {
   size_t size;
   tsr_function *function TSR_REST_BY_NAME;
-  tsr_dims wrt; /* as tsr_gradient_args has it */
-  /* Its arguments; behind the last NULL. One place more than a function has arguments. */
+  tsr_dims wrt; /* as in tsr_gradient_args */
+  /* The function's arguments at the point, up to the first NULL; the list has room for one NULL
+   * more. */
   tsr_array *at[TSR_MAX_ARGS + 1];
 } tsr_linearize_args;
 
-/* Makes the function of a jvp at a point: it takes directions alone and gives how the result
- * changes in them. What does not depend on directions is evaluated here, once, so this is a
- * terminal. Errors as tsr_jvp, and those of a run. Returns a function owned by that one's scope,
- * which keeps what was evaluated. Local. */
+/* Makes the jvp of a function at a point: it takes tangents only and returns the result's tangent.
+ * Nodes that do not depend on tangents are evaluated here, once, so this call is a terminal. Errors
+ * as tsr_jvp, and those of a run. Returns a function owned by the scope of `function`, which keeps
+ * the evaluated values. Local. */
 TSR_API tsr_function *tsr_linearize_at(const tsr_linearize_args *args, const char *site);
 
-/* A function and the rule that takes the place of its gradient. */
+/* Arguments of tsr_custom_vjp and tsr_custom_jvp: a function, and the rule that replaces its
+ * gradient. */
 typedef struct tsr_custom_args {
   size_t size;
   tsr_function *function TSR_REST_BY_NAME;
-  /* Called with the function's arguments, then its result, then what is due to that, of the same
-   * form; it returns what is due to the arguments: an array like each array of them, in their
-   * order, as tsr_tuple if they are several. What it gives for an integer is not looked at. */
+  /* The rule of tsr_custom_vjp: called with the function's arguments, then its result, then the
+   * result's cotangent, of the same form. The rule returns the cotangents of the arguments: an
+   * array like each array of them, in their order, as tsr_tuple if they are several. The cotangent
+   * of an integer is ignored. */
   tsr_body_fn *backward;
   void *user; /* passed to the rule, borrowed as long as the function lives */
-  /* Of tsr_custom_jvp: called with the function's arguments, then its result, then a direction for
-   * each argument, of its form (zeros for an integer); it returns how the result changes in these:
-   * an array like each array of the result, in their order, as tsr_tuple if they are several. */
+  /* The rule of tsr_custom_jvp: called with the function's arguments, then its result, then a
+   * tangent of the form of each argument (zeros for an integer). The rule returns the result's
+   * tangent: an array like each array of the result, in their order, as tsr_tuple if they are
+   * several. */
   tsr_body_fn *forward;
 } tsr_custom_args;
 
-/* Makes a function that computes what `function` does, and whose gradient is what a rule says. The
- * rule is traced with the function, at the first call of a signature, and is differentiated itself
- * where a gradient of a gradient is asked for, or a jvp. In a body on devices (mapping.h) what is
- * due to a result that is the same at all places of an axis is so, too; an argument that is gets
- * the sum of what the rule gives at each place, or, where that is the same, what it gives. Errors:
- * TSR_EARG; at the call those of both bodies, TSR_EARG for a rule that gives another number of
- * arrays, TSR_ESHAPE and TSR_EDTYPE for one that is not like its argument. Returns a function owned
- * by that one's scope. Local. */
+/* Makes a function that computes what `function` does, with the rule `.backward` in place of its
+ * gradient. The rule is traced with the function, at the first call of a signature; a gradient of a
+ * gradient, or a jvp, differentiates the rule. In a body on devices (mapping.h), the cotangent of a
+ * result that is the same at all positions of an axis is the same at all of them, too. An argument
+ * that is the same at all positions gets the sum of the rule's values at each position, or, where
+ * the rule's value is the same at all of them, that value. Errors: TSR_EARG; at the call those of
+ * both bodies, TSR_EARG for a rule that returns a wrong number of arrays, TSR_ESHAPE and TSR_EDTYPE
+ * for an array unlike its argument. Returns a function owned by the scope of `function`. Local. */
 TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char *site);
-/* The same of a rule that goes forward. It is linear in the directions, so what a gradient needs is
- * its transpose, which is made of it (where it is not linear, its slope at directions of 0 counts).
- * Errors and ownership as tsr_custom_vjp; TSR_EARG for a rule that gives another number of arrays
- * than the function, TSR_ESHAPE and TSR_EDTYPE for one that is not like its result. Local. */
+/* Makes a function that computes what `function` does, with the rule `.forward` in place of its
+ * jvp. The rule is linear in the tangents, so a gradient uses its transpose (for a rule that is not
+ * linear, the transpose of its slope at zero tangents). Errors and ownership as tsr_custom_vjp;
+ * TSR_EARG for a rule that returns another number of arrays than the function, TSR_ESHAPE and
+ * TSR_EDTYPE for an array unlike its result. Local. */
 TSR_API tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site);
-/* Makes a function that computes what `function` does, and of which a gradient keeps nothing but
- * the arguments: what lies between is computed again on the way back. Slower by that, and smaller
- * by what would be kept (tsr_device_memory tells). The gradient has the same bits. What has no
- * gradient, as tsr_while, is refused only where one is asked for that leads through it. Errors:
- * those of the function. Returns a function owned by that one's scope. Local. */
+/* Makes a function that computes what `function` does, and whose gradient keeps only the arguments:
+ * the backward pass computes the residuals again. The gradient takes more time and less memory
+ * (tsr_device_memory tells how much); the gradient has the same bits. An operation without a
+ * gradient, such as tsr_while, is an error only where a gradient passes through it. Errors: those
+ * of the function. Returns a function owned by the scope of `function`. Local. */
 TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site);
 
 /* tsr_grad(f), tsr_grad(f, .wrt = TSR_ARGS(0, 2)) */

@@ -1,6 +1,6 @@
-/* Indexing arrays by arrays in C++: see tessera.hpp; what each call does stands in indexing.h.
+/* Indexing arrays by arrays in C++: see tessera.hpp; indexing.h documents the calls.
  *
- * Options are the structs of C; operands that are arguments here are put in. */
+ * Options are the structs of C; operands that are parameters here are set in them. */
 #ifndef TESSERA_INDEXING_HPP
 #define TESSERA_INDEXING_HPP
 
@@ -33,7 +33,7 @@ inline array take_along_dim(const array &x, const array &indices, int dim, tsr_t
 
 namespace detail {
 
-/* The indices of leading dims, as structs of arguments take them. */
+/* The indices of leading dims, for C's structs of arguments. */
 inline void put_indices(const std::vector<array> &from, tsr_array *(&to)[TSR_MAX_RANK])
 {
   if (from.size() > TSR_MAX_RANK) throw error(TSR_EARG, "tessera: indices of too many dims");
@@ -121,7 +121,7 @@ inline array nonzero(const array &x, std::int64_t count, operand fill = 0,
   return array(tsr_nonzero_at(&args, detail::site(at)));
 }
 
-/* An index of each dim, which gather finds the elements with again. */
+/* Returns an array of indices per dim, which gather takes. */
 inline std::vector<array> nonzero_dims(const array &x, std::int64_t count, operand fill = 0,
                                        location at = location::current())
 {
@@ -135,7 +135,7 @@ inline std::vector<array> nonzero_dims(const array &x, std::int64_t count, opera
   return detail::raws(found).arrays();
 }
 
-/* What tsr_unique finds. */
+/* Results of tsr_unique. */
 struct unique_parts {
   array values, index, inverse, counts;
 };
@@ -201,7 +201,7 @@ inline array bincount(const array &x, std::int64_t length, const array &weights,
   return array(tsr_bincount_at(x.raw(), length, weights.raw(), detail::site(at)));
 }
 
-/* What tsr_histogram makes. */
+/* Results of tsr_histogram. */
 struct histogram_parts {
   array counts, edges;
 };

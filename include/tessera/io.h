@@ -1,9 +1,10 @@
-/* Files of arrays, and files that frames are written to; frames read files by tsr_frame_read_csv
+/* Files of arrays, and files written from frames. Frames are read from files by tsr_frame_read_csv
  * and tsr_frame_read_json (read.h).
  *
- * What is written appears whole or not at all: it goes to a temporary file beside its path, is
- * forced to the disk, and is then renamed. What it replaces keeps its permissions; a link stays
- * one, and what it names is replaced or made; devices and pipes are written in place. */
+ * A file is written whole or not at all: the library writes a temporary file in the same folder,
+ * forces it to the disk, and renames it. The new file keeps the permissions of the file that it
+ * replaces. A link stays a link, and its target is replaced or made. Devices and pipes are written
+ * in place. */
 #ifndef TESSERA_IO_H
 #define TESSERA_IO_H
 
@@ -13,42 +14,43 @@
 extern "C" {
 #endif
 
-/* Reads a .npy file (all element types but bf16; little-endian, C order) to the devices of a
- * sharding; each device reads its part. Returns an array owned by the scope. Errors: TSR_EIO (also
- * for a file that somebody shortens meanwhile), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
+/* Returns the array of a .npy file with the given sharding, owned by the scope; each device reads
+ * its shard. All element types but bf16 are read, little-endian, in C order. Errors: TSR_EIO (also
+ * for a file that is truncated during the read), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
  * arguments. */
 TSR_API tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                                    const char *site);
 
-/* Evaluates an array and writes it as a .npy file; bf16, which the format lacks, as f32. Of an
- * array on a mesh of several processes process 0 writes the one file, and all return how that went.
- * Collective. */
+/* Evaluates an array and writes it as a .npy file; bf16 is written as f32, since the format has no
+ * bf16. Process 0 writes an array on a mesh of several processes to one file, and all processes
+ * return the status of that write. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npy_at(tsr_array *array, const char *path,
                                                 const char *site);
 
 /* An open .npz archive: named .npy arrays in a zip file, stored or deflated. */
 typedef struct tsr_npz tsr_npz;
 
-/* Opens an archive and reads its directory. Returns it, owned by the scope; never NULL, inert on an
- * error. Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED (encrypted or otherwise compressed members).
- * Local. */
+/* Opens an archive, reads its directory and returns the archive, owned by the scope; never NULL,
+ * inert on an error. Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED (encrypted members, or another
+ * compression). Local. */
 TSR_API tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site);
-/* Returns the number of arrays; 0 for an inert archive. Local. */
+/* Returns the number of arrays in an archive; 0 for an inert archive. Local. */
 TSR_API int tsr_npz_count(const tsr_npz *npz);
-/* Returns the name of an array without ".npy", owned by the archive, or NULL. Local. */
+/* Returns the name of an array without ".npy", owned by the archive; NULL for an index out of
+ * range. Local. */
 TSR_API const char *tsr_npz_name(const tsr_npz *npz, int index);
-/* Reads one array by name to the devices of a sharding, as tsr_load_npy. Returns an array owned by
- * the archive's scope. Collective, same arguments. */
+/* Returns the array of a name with the given sharding, read as tsr_load_npy reads it, owned by the
+ * archive's scope. Collective, same arguments. */
 TSR_API tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding sharding,
                                     const char *site);
 
-/* One array of tsr_save_npz and its name; borrowed for the call. */
+/* One array of tsr_save_npz with its name; borrowed for the call. */
 typedef struct tsr_npz_item {
   const char *name;
   tsr_array *array;
 } tsr_npz_item;
-/* Evaluates arrays and writes them as a .npz file (stored, CRC-32 checked), as tsr_save_npy.
- * Errors: TSR_EARG (a name twice or missing), TSR_EIO. Collective. */
+/* Evaluates arrays and writes them as a .npz file (stored, with CRC-32), as tsr_save_npy does.
+ * Errors: TSR_EARG (a name that is missing or given twice), TSR_EIO. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path,
                                                   const tsr_npz_item *items, int count,
                                                   const char *site);
@@ -60,27 +62,27 @@ typedef struct tsr_csv_write_opts {
   size_t size TSR_REST_BY_NAME;
   char separator; /* 0 = ',' */
   bool no_header;
-  const char *null; /* how a null is written; NULL = the empty field */
+  const char *null; /* the text of a null; NULL = the empty field */
 } tsr_csv_write_opts;
 
-/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed,
- * LF line ends. "-" is standard output; a name that ends in .gz or .zst is compressed. Errors:
- * TSR_EIO, TSR_EARG. Collective. */
+/* Evaluates a frame and writes it as CSV: the shortest numbers that read back equal, quotes where
+ * needed, LF line ends. The path "-" is standard output; a name that ends in .gz or .zst is
+ * compressed. Errors: TSR_EIO, TSR_EARG. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path,
                                                          const tsr_csv_write_opts *opts,
                                                          const char *site);
-/* Evaluates and writes JSON, an object a row: one array of them where the name ends in .json
- * (before .gz or .zst), else JSON lines. NaN and infinities are null there. Paths as
- * tsr_frame_write_csv. Collective. */
+/* Evaluates a frame and writes it as JSON, one object a row: one array of objects if the name ends
+ * in .json (before .gz or .zst), else JSON lines. NaN and infinities are written as null. Paths as
+ * in tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json_at(tsr_frame *df, const char *path,
                                                         const char *site);
-/* Evaluates and writes all rows as a table of Markdown, numbers at the right, nulls as empty cells.
- * Paths as tsr_frame_write_csv. Collective. */
+/* Evaluates a frame and writes all rows as a Markdown table, numbers right-aligned, nulls as empty
+ * cells. Paths as in tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_markdown_at(tsr_frame *df, const char *path,
                                                             const char *site);
-/* Evaluates and writes the table that tsr_frame_text_with draws; but all rows, lines of any width,
- * where `rows` and `width` are 0. It is for the eye: long texts are cut in it. Paths as
- * tsr_frame_write_csv. Collective. */
+/* Evaluates a frame and writes the table of tsr_frame_text_with. If `rows` or `width` is 0, all
+ * rows or lines of any width are written. The table is for reading by eye: long texts are cut.
+ * Paths as in tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path,
                                                           const tsr_show_opts *opts,
                                                           const char *site);

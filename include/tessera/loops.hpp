@@ -1,11 +1,11 @@
-/* Loops and choices in C++: see tessera.hpp; what each call does stands in control.h. Bodies are as
- * those of functions.hpp; they live until the call returns, since they are traced in it.
+/* Loops and choices in C++: see tessera.hpp; control.h documents the calls. Bodies are as in
+ * functions.hpp; they live until the call returns, since it traces them.
  *
  *   auto [last, sums] = tessera::items<2>(tessera::scan(
  *       [](array h, array x) { return std::pair(tanh(h + x), h.sum()); }, first, xs));
  *
- * `more` is C's struct of arguments for the rest, .with among it; those that are arguments here are
- * put in. */
+ * `more` is C's struct of arguments for the rest, .with among it; operands that are parameters here
+ * are set in it. */
 #ifndef TESSERA_LOOPS_HPP
 #define TESSERA_LOOPS_HPP
 
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/* body(carry, x, with) returns the next carry and what is stacked. */
+/* body(carry, x, with) returns the next carry and the step's stacked result. */
 template <class Body>
 array scan(Body body, const array &carry, const array &xs, tsr_loop_args more = {},
            location at = location::current())
@@ -26,7 +26,7 @@ array scan(Body body, const array &carry, const array &xs, tsr_loop_args more = 
   return array(tsr_scan_at(detail::run_body<0, Body>, &user, &more, detail::site(at)));
 }
 
-/* body(carry, number, with), so many times. */
+/* body(carry, number, with) runs `length` times. */
 template <class Body>
 array scan(Body body, const array &carry, std::int64_t length, tsr_loop_args more = {},
            location at = location::current())
@@ -51,7 +51,7 @@ array fori(std::int64_t lower, std::int64_t upper, Body body, const array &carry
   return array(tsr_fori_at(detail::run_body<0, Body>, &user, &more, detail::site(at)));
 }
 
-/* goes_on(carry, with) and body(carry, with): tsr_while. */
+/* tsr_while: goes_on(carry, with) and body(carry, with). */
 template <class Test, class Body>
 array while_loop(Test goes_on, Body body, const array &carry, tsr_while_args more = {},
                  location at = location::current())
@@ -85,7 +85,7 @@ array choose(argument index, tsr_switch_args args, bodies<Bodies...> user,
 
 } // namespace detail
 
-/* What `yes` or `no` makes of arrays, as a bool says at run time. */
+/* Returns the result of `yes` or `no` on arrays, chosen by a bool at run time. */
 template <class Yes, class No>
 array cond(const array &predicate, Yes yes, No no, const std::vector<array> &in = {},
            location at = location::current())
@@ -97,7 +97,7 @@ array cond(const array &predicate, Yes yes, No no, const std::vector<array> &in 
   return array(tsr_cond_at(predicate.raw(), &user, &args, detail::site(at)));
 }
 
-/* What one of several bodies makes of arrays, as a number says at run time: tsr_switch. */
+/* Returns the result of one of several bodies, chosen by a number at run time: tsr_switch. */
 template <class... Bodies>
 array switch_case(argument index, const std::vector<array> &in, Bodies... bodies)
 {
@@ -106,7 +106,7 @@ array switch_case(argument index, const std::vector<array> &in, Bodies... bodies
                         std::index_sequence_for<Bodies...>());
 }
 
-/* `combine` of those before and those after; x is an array or a tree. */
+/* `combine` gets the earlier and the later elements; x is an array or a tree. */
 template <class Body>
 array associative_scan(Body combine, const array &x, tsr_prefix_args more = {},
                        location at = location::current())

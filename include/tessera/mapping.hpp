@@ -1,10 +1,9 @@
-/* Mapped functions and collectives in C++: see tessera.hpp; what each call does stands in mapping.h
- * and collectives.h.
+/* Mapped functions and collectives in C++: see tessera.hpp; mapping.h and collectives.h document
+ * the calls.
  *
  *   tessera::function rows = vmap(f, { 0, TSR_UNMAPPED });
  *   tessera::array centred = shard_map(mesh, [](array x) { return x - pmean(x, "data"); },
- *                                      { x }, { "data" }, { "data" });
- */
+ *                                      { x }, { "data" }, { "data" }); */
 #ifndef TESSERA_MAPPING_HPP
 #define TESSERA_MAPPING_HPP
 
@@ -24,7 +23,7 @@ template <class T> void put_list(std::initializer_list<T> from, T *to)
 
 } // namespace detail
 
-/* Which dim of each argument is mapped over, by default the first; `more` has the rest. */
+/* in_dims has the mapped dim of each argument, by default the first; `more` has the rest. */
 #define TESSERA_MAPPED_(name)                                                          \
   inline function name(const function &f, std::initializer_list<int> in_dims = {},     \
                        tsr_##name##_args more = {}, location at = location::current()) \
@@ -38,7 +37,7 @@ TESSERA_MAPPED_(vmap)
 TESSERA_MAPPED_(pmap)
 #undef TESSERA_MAPPED_
 
-/* Over named dims: xmap(f, { "batch,features" }, { "batch" }). */
+/* Maps over named dims: xmap(f, { "batch,features" }, { "batch" }). */
 inline function xmap(const function &f, std::initializer_list<const char *> in_axes,
                      std::initializer_list<const char *> out_axes, tsr_xmap_args more = {},
                      location at = location::current())
@@ -50,7 +49,7 @@ inline function xmap(const function &f, std::initializer_list<const char *> in_a
   return function(tsr_xmap_at(&more, detail::site(at)), f.home());
 }
 
-/* A body on each device of a mesh, which sees the shards; traced in this call. */
+/* Runs a body on each device of a mesh, on its shards; the call traces the body. */
 template <class Body>
 array shard_map(const mesh &on, Body body, const std::vector<array> &in,
                 std::initializer_list<const char *> in_specs,
@@ -111,7 +110,7 @@ inline array pvary(const array &x, const char *axis, location at = location::cur
   return array(tsr_pvary_at(x.raw(), axis, detail::site(at)));
 }
 
-/* The place along an axis. */
+/* Returns the position along an axis. */
 inline array axis_index(const char *axis, location at = location::current())
 {
   return array(tsr_axis_index_at(detail::home()->raw, axis, detail::site(at)));

@@ -1,4 +1,4 @@
-/* Operations on arrays that are alike. Written by scripts/ops.py from src/graph/ops.def. */
+/* Operations on arrays, each from a row of src/graph/ops.def. Written by scripts/ops.py. */
 #ifndef TESSERA_OPERATIONS_H
 #define TESSERA_OPERATIONS_H
 
@@ -10,182 +10,189 @@ extern "C" {
 
 /* ---- elementwise, one operand -------------------------------------------------------------- */
 
-/* a itself; to gradients a constant. Local. */
+/* Returns a, which gradients treat as a constant. Local. */
 TSR_API tsr_array *tsr_stop_gradient_at(tsr_array *a, const char *site);
-/* -a. Integers wrap. Error: TSR_EDTYPE for bool. Local. */
+/* Returns -a. Integers wrap. Error: TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_neg_at(tsr_array *a, const char *site);
-/* |a|. Integers wrap. Local. */
+/* Returns |a|. Integers wrap. Local. */
 TSR_API tsr_array *tsr_abs_at(tsr_array *a, const char *site);
-/* Rounds to the nearest integer, ties to even. Local. */
+/* Returns a rounded to the nearest integer, ties to even. Local. */
 TSR_API tsr_array *tsr_rint_at(tsr_array *a, const char *site);
-/* Rounds down to an integer. Local. */
+/* Returns a rounded down to an integer. Local. */
 TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
-/* Rounds up to an integer. Local. */
+/* Returns a rounded up to an integer. Local. */
 TSR_API tsr_array *tsr_ceil_at(tsr_array *a, const char *site);
-/* Rounds towards zero to an integer. Local. */
+/* Returns a rounded towards zero to an integer. Local. */
 TSR_API tsr_array *tsr_trunc_at(tsr_array *a, const char *site);
-/* Logical not of bools; of integers every bit. Error: TSR_EDTYPE for floats. Local. */
+/* Returns the logical not of bools, the bitwise not of integers. Error: TSR_EDTYPE for floats.
+ * Local. */
 TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
-/* How many bits of an integer are 1, negative ones in two's complement; in its dtype. Error:
- * TSR_EDTYPE for what is no integer. Local. */
+/* Returns the number of 1 bits of an integer, a negative one in two's complement; in its dtype.
+ * Error: TSR_EDTYPE for other dtypes. Local. */
 TSR_API tsr_array *tsr_popcount_at(tsr_array *a, const char *site);
-/* How many bits of an integer above its highest 1 are 0, all of them for 0; in its dtype. Error:
- * TSR_EDTYPE for what is no integer. Local. */
+/* Returns the number of leading 0 bits of an integer, all its bits for 0; in its dtype. Error:
+ * TSR_EDTYPE for other dtypes. Local. */
 TSR_API tsr_array *tsr_clz_at(tsr_array *a, const char *site);
-/* Whether each element is NaN. Local. */
+/* Returns whether each element is NaN, as bool. Local. */
 TSR_API tsr_array *tsr_isnan_at(tsr_array *a, const char *site);
-/* Square root, correctly rounded; integers become f64. Local. */
+/* Returns the square root, correctly rounded; integers become f64. Local. */
 TSR_API tsr_array *tsr_sqrt_at(tsr_array *a, const char *site);
-/* e to the a, within 1 ULP; integers become f64. Local. */
+/* Returns e to the a, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_exp_at(tsr_array *a, const char *site);
-/* 2 to the a, within 1 ULP; integers become f64. Local. */
+/* Returns 2 to the a, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_exp2_at(tsr_array *a, const char *site);
-/* e to the a less 1, within 4 ULP near 0 too; integers become f64. Local. */
+/* Returns e to the a minus 1, within 4 ULP near 0 too; integers become f64. Local. */
 TSR_API tsr_array *tsr_expm1_at(tsr_array *a, const char *site);
-/* Natural logarithm, within 1 ULP; integers become f64. Local. */
+/* Returns the natural logarithm, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_log_at(tsr_array *a, const char *site);
-/* log(1 + a), within 2 ULP; integers become f64. Local. */
+/* Returns log(1 + a), within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_log1p_at(tsr_array *a, const char *site);
-/* Logarithm to base 2, within 1 ULP; integers become f64. Local. */
+/* Returns the logarithm to base 2, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_log2_at(tsr_array *a, const char *site);
-/* Logarithm to base 10, within 1 ULP; integers become f64. Local. */
+/* Returns the logarithm to base 10, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_log10_at(tsr_array *a, const char *site);
-/* Hyperbolic tangent, within 2 ULP; integers become f64. Local. */
+/* Returns the hyperbolic tangent, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_tanh_at(tsr_array *a, const char *site);
-/* Inverse hyperbolic sine, within 4 ULP; integers become f64. Local. */
+/* Returns the inverse hyperbolic sine, within 4 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_asinh_at(tsr_array *a, const char *site);
-/* Inverse hyperbolic cosine, within 4 ULP; NaN below 1; integers become f64. Local. */
+/* Returns the inverse hyperbolic cosine, within 4 ULP; NaN below 1; integers become f64. Local. */
 TSR_API tsr_array *tsr_acosh_at(tsr_array *a, const char *site);
-/* Inverse hyperbolic tangent, within 4 ULP; NaN beyond 1; integers become f64. Local. */
+/* Returns the inverse hyperbolic tangent, within 4 ULP; NaN beyond 1; integers become f64. Local.
+ * */
 TSR_API tsr_array *tsr_atanh_at(tsr_array *a, const char *site);
-/* Sine of radians, within 1 ULP; integers become f64. Local. */
+/* Returns the sine of radians, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_sin_at(tsr_array *a, const char *site);
-/* Cosine of radians, within 1 ULP; integers become f64. Local. */
+/* Returns the cosine of radians, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_cos_at(tsr_array *a, const char *site);
-/* Tangent of radians, within 2 ULP; integers become f64. Local. */
+/* Returns the tangent of radians, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_tan_at(tsr_array *a, const char *site);
-/* Cube root, within 1 ULP, of negative numbers too; integers become f64. Local. */
+/* Returns the cube root, also of negative numbers, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_cbrt_at(tsr_array *a, const char *site);
-/* Inverse sine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
+/* Returns the inverse sine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
 TSR_API tsr_array *tsr_asin_at(tsr_array *a, const char *site);
-/* Inverse cosine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
+/* Returns the inverse cosine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
 TSR_API tsr_array *tsr_acos_at(tsr_array *a, const char *site);
-/* Inverse tangent in radians, within 2 ULP; integers become f64. Local. */
+/* Returns the inverse tangent in radians, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_atan_at(tsr_array *a, const char *site);
-/* Hyperbolic sine, within 3 ULP; integers become f64. Local. */
+/* Returns the hyperbolic sine, within 3 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_sinh_at(tsr_array *a, const char *site);
-/* Hyperbolic cosine, within 3 ULP; integers become f64. Local. */
+/* Returns the hyperbolic cosine, within 3 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_cosh_at(tsr_array *a, const char *site);
-/* Error function, within 2 ULP; integers become f64. Local. */
+/* Returns the error function, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_erf_at(tsr_array *a, const char *site);
-/* 1 less the error function, within 4 ULP however small; integers become f64. Local. */
+/* Returns 1 minus the error function, within 4 ULP however small; integers become f64. Local. */
 TSR_API tsr_array *tsr_erfc_at(tsr_array *a, const char *site);
-/* Inverse of the error function, within 4 ULP; NaN beyond 1; integers become f64. Local. */
+/* Returns the inverse error function, within 4 ULP; NaN beyond 1; integers become f64. Local. */
 TSR_API tsr_array *tsr_erfinv_at(tsr_array *a, const char *site);
-/* Logarithm of the size of the gamma function, within 4 ULP, below 0 of its largest term
- * (docs/NUMERICS.md); integers become f64. Local. */
+/* Returns the logarithm of the absolute value of the gamma function, within 4 ULP, below 0 of its
+ * largest term (docs/NUMERICS.md); integers become f64. Local. */
 TSR_API tsr_array *tsr_lgamma_at(tsr_array *a, const char *site);
-/* 1 / (1 + exp(-a)), within 3 ULP; integers become f64. Local. */
+/* Returns 1 / (1 + exp(-a)), within 3 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_sigmoid_at(tsr_array *a, const char *site);
-/* a times the normal distribution's share below a (not the tanh form), within 5 ULP; integers
+/* Returns a times the normal distribution function of a (not the tanh form), within 5 ULP; integers
  * become f64. Local. */
 TSR_API tsr_array *tsr_gelu_at(tsr_array *a, const char *site);
 
 /* ---- elementwise, two operands ------------------------------------------------------------- */
 
-/* Elementwise operations, NumPy's broadcasting, each rounded once. Dtypes meet as in JAX with
- * 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can. div is true
- * division (integers give f64). Integers wrap. Each returns an array owned as results are (base.h).
- * Errors: TSR_ESHAPE, TSR_EDTYPE (also for a number that does not fit). Local. */
-TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
-/* a - b; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
-/* a * b; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_mul_at(tsr_array *a, tsr_operand b, const char *site);
-/* a / b, true division; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
-/* The whole quotient rounded down, as Python's // (1 // 0.1 is 9); integers: 0 for a zero divisor;
- * see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
-/* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero
- * divisor. Local. */
-TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
-/* What a division cut towards zero leaves, exact and with the sign of a, as C's fmod; integers: 0
- * for a zero divisor. Local. */
-TSR_API tsr_array *tsr_fmod_at(tsr_array *a, tsr_operand b, const char *site);
-/* a to the b, within 1 ULP; of integers exact, wrapping; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site);
-/* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
-/* The larger one; NaN wins, -0 < +0; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
-/* The size of a with the sign of b, of 0 and NaN too; integers become f64. Local. */
-TSR_API tsr_array *tsr_copysign_at(tsr_array *a, tsr_operand b, const char *site);
-/* The number next to a towards b that the dtype has; b where they are equal; integers become f64.
+/* Returns a + b. All elementwise operations broadcast as in NumPy and round once. Dtypes promote as
+ * in JAX with 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can.
+ * Integers wrap; div is true division (integers give f64). Each operation returns an array owned as
+ * results are (base.h). Errors: TSR_ESHAPE, TSR_EDTYPE (also for a number that does not fit).
  * Local. */
+TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns a - b; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns a * b; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_mul_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns a / b, true division; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the quotient rounded down, as Python's // (1 // 0.1 is 9); for integers 0 for a zero
+ * divisor; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the remainder of floordiv, exact and with the sign of b, as Python's %; for integers 0
+ * for a zero divisor. Local. */
+TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the remainder of the division truncated towards zero, exact and with the sign of a, as
+ * C's fmod; for integers 0 for a zero divisor. Local. */
+TSR_API tsr_array *tsr_fmod_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns a to the b, within 1 ULP; for integers exact, wrapping; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the smaller operand; NaN wins, -0 < +0; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the larger operand; NaN wins, -0 < +0; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the absolute value of a with the sign of b, also that of 0 and NaN; integers become f64.
+ * Local. */
+TSR_API tsr_array *tsr_copysign_at(tsr_array *a, tsr_operand b, const char *site);
+/* Returns the next number of the dtype after a towards b; b where they are equal; integers become
+ * f64. Local. */
 TSR_API tsr_array *tsr_nextafter_at(tsr_array *a, tsr_operand b, const char *site);
-/* The angle of the point (b, a), -pi to pi, within 3 ULP; signs of 0 and infinities as C's atan2;
- * integers become f64. Local. */
+/* Returns the angle of the point (b, a), -pi to pi, within 3 ULP; signs of 0 and infinities as in
+ * C's atan2; integers become f64. Local. */
 TSR_API tsr_array *tsr_atan2_at(tsr_array *a, tsr_operand b, const char *site);
-/* sqrt(a * a + b * b) within 2 ULP, without overflow on the way; integers become f64. Local. */
+/* Returns sqrt(a * a + b * b) within 2 ULP, without overflow on the way; integers become f64.
+ * Local. */
 TSR_API tsr_array *tsr_hypot_at(tsr_array *a, tsr_operand b, const char *site);
-/* log(exp(a) + exp(b)), within 4 ULP of the largest term; integers become f64. Local. */
+/* Returns log(exp(a) + exp(b)), within 4 ULP of the largest term; integers become f64. Local. */
 TSR_API tsr_array *tsr_logaddexp_at(tsr_array *a, tsr_operand b, const char *site);
-/* a == b, as bool; see tsr_add_at. Local. */
+/* Returns a == b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_eq_at(tsr_array *a, tsr_operand b, const char *site);
-/* a != b, as bool; see tsr_add_at. Local. */
+/* Returns a != b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_ne_at(tsr_array *a, tsr_operand b, const char *site);
-/* a < b, as bool; see tsr_add_at. Local. */
+/* Returns a < b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_lt_at(tsr_array *a, tsr_operand b, const char *site);
-/* a <= b, as bool; see tsr_add_at. Local. */
+/* Returns a <= b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_le_at(tsr_array *a, tsr_operand b, const char *site);
-/* a > b, as bool; see tsr_add_at. Local. */
+/* Returns a > b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_gt_at(tsr_array *a, tsr_operand b, const char *site);
-/* a >= b, as bool; see tsr_add_at. Local. */
+/* Returns a >= b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_ge_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical and of bools; of integers bit by bit; see tsr_add_at. Local. */
+/* Returns the logical and of bools, the bitwise and of integers; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_and_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical or of bools; of integers bit by bit; see tsr_add_at. Local. */
+/* Returns the logical or of bools, the bitwise or of integers; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_or_at(tsr_array *a, tsr_operand b, const char *site);
-/* Exclusive or of bools; of integers bit by bit; see tsr_add_at. Local. */
+/* Returns the exclusive or of bools, the bitwise exclusive or of integers; see tsr_add_at. Local.
+ * */
 TSR_API tsr_array *tsr_xor_at(tsr_array *a, tsr_operand b, const char *site);
-/* The bits of a moved up by b places; 0 where b is negative or not below the bits of the dtype.
- * Error: TSR_EDTYPE for what is no integer. Local. */
+/* Returns the bits of a shifted left by b; 0 where b is negative or not below the number of bits.
+ * Error: TSR_EDTYPE for dtypes other than integers. Local. */
 TSR_API tsr_array *tsr_left_shift_at(tsr_array *a, tsr_operand b, const char *site);
-/* The bits of a moved down by b places, copies of the sign coming after: a rounded down by 2^b; 0
- * or -1 where b is negative or not below the bits of the dtype. Error: TSR_EDTYPE for what is no
- * integer. Local. */
+/* Returns the bits of a shifted right by b, with copies of the sign shifted in: a / 2^b rounded
+ * down; 0 or -1 where b is negative or not below the number of bits. Error: TSR_EDTYPE for dtypes
+ * other than integers. Local. */
 TSR_API tsr_array *tsr_right_shift_at(tsr_array *a, tsr_operand b, const char *site);
 
-/* ---- reductions over the attribute's dims -------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------------------------- */
 
-/* Exact sum, rounded once; bool and i32 sum in i64; integers wrap at the end. Sum of none: 0.
- * Returns an array owned as results are. Local. */
+/* Returns the sum, exact and rounded once; bool and i32 sum in i64; integers wrap at the end. The
+ * sum of no elements is 0. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_sum_at(const tsr_reduce_args *args, const char *site);
-/* Product; float products may depend on the mesh (docs/NUMERICS.md). Of none: 1. Local. */
+/* Returns the product; float products may depend on the mesh (docs/NUMERICS.md). The product of no
+ * elements is 1. Local. */
 TSR_API tsr_array *tsr_prod_at(const tsr_reduce_args *args, const char *site);
-/* Exact sum over count, rounded once; of none: NaN. Local. */
+/* Returns the exact sum divided by the count, rounded once; NaN for no elements. Local. */
 TSR_API tsr_array *tsr_mean_at(const tsr_reduce_args *args, const char *site);
-/* Variance from exact sums, rounded once; count <= ddof: NaN. Local. */
+/* Returns the variance, from exact sums, rounded once; NaN where count <= ddof. Local. */
 TSR_API tsr_array *tsr_var_at(const tsr_reduce_args *args, const char *site);
-/* Square root of the exact variance, rounded once. Local. */
+/* Returns the square root of the exact variance, rounded once. Local. */
 TSR_API tsr_array *tsr_std_at(const tsr_reduce_args *args, const char *site);
-/* Smallest; NaN wins, -0 < +0. Of none: an error at the call, or, with `where`, the largest value
- * of the dtype (+inf for floats). Local. */
+/* Returns the smallest element; NaN wins, -0 < +0. For no elements an error at the call, or, with
+ * `where`, the largest value of the dtype (+inf for floats). Local. */
 TSR_API tsr_array *tsr_min_at(const tsr_reduce_args *args, const char *site);
-/* Largest; see tsr_min_at. Local. */
+/* Returns the largest element; see tsr_min_at. Local. */
 TSR_API tsr_array *tsr_max_at(const tsr_reduce_args *args, const char *site);
-/* Where the smallest element stands, i64: the first of equal ones (-0 equals +0), or the first NaN;
- * over several dims its index in their C order. Of none: an error at the call, or, with `where`,
- * -1. Local. */
+/* Returns the index (i64) of the smallest element: the first of equal ones (-0 equals +0), or the
+ * first NaN; over several dims the index in their C order. For no elements an error at the call,
+ * or, with `where`, -1. Local. */
 TSR_API tsr_array *tsr_argmin_at(const tsr_reduce_args *args, const char *site);
-/* Where the largest element stands; see tsr_argmin_at. Local. */
+/* Returns the index (i64) of the largest element; see tsr_argmin_at. Local. */
 TSR_API tsr_array *tsr_argmax_at(const tsr_reduce_args *args, const char *site);
-/* Whether any element is nonzero. Local. */
+/* Returns whether any element is nonzero, as bool. Local. */
 TSR_API tsr_array *tsr_any_at(const tsr_reduce_args *args, const char *site);
-/* Whether all elements are nonzero. Local. */
+/* Returns whether all elements are nonzero, as bool. Local. */
 TSR_API tsr_array *tsr_all_at(const tsr_reduce_args *args, const char *site);
-/* Number of nonzero elements, i64. Local. */
+/* Returns the number of nonzero elements, i64. Local. */
 TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* Operations on arrays as functions of C++. Written by scripts/ops.py from src/graph/ops.def.
- * What each computes stands in operations.h. */
+ * operations.h documents them. */
 #ifndef TESSERA_OPERATIONS_HPP
 #define TESSERA_OPERATIONS_HPP
 

@@ -1,18 +1,18 @@
-/* What becomes of records between a source and its batches: several as one, one as several, other
- * lengths, kept copies.
+/* Stages between a source and its batches: several records joined into one, one record split into
+ * several, other lengths, cached records.
  *
  *   tsr_source *lines = tsr_source_pad(words, "tokens", .length = 128);
  *   tsr_source *pairs = tsr_source_batch(lines, .rows = 2, .stride = 1);
  *
- * Each is a source again. What changes the number of records is arithmetic, or looks at all records
- * once when it is made and keeps their places, 8 bytes each: so everything is read by position, is
- * shuffled, goes on from a state, and is the same for any threads.
+ * Each stage returns a source. A stage that changes the number of records computes it, or reads all
+ * records once at its call and keeps their positions, 8 bytes each. So every stage is read by
+ * position, can be shuffled, resumes from a state, and gives the same records for any threads.
  *
- * Records that a stage puts together are known by their number in it, and that is what draws of
- * random maps behind it follow from.
+ * A record that a stage makes of others has as its id its position in that stage, and random maps
+ * after the stage draw by that id.
  *
- * A ragged field is a dense one of the longest length, zeros behind, with its true length beside it
- * as the field NAME_length of i64: "tokens" and "tokens_length". */
+ * A ragged field is a dense field of the longest length, padded with zeros, with its true length
+ * beside it in the i64 field NAME_length: "tokens" and "tokens_length". */
 #ifndef TESSERA_PIPELINE_STAGES_H
 #define TESSERA_PIPELINE_STAGES_H
 
@@ -27,29 +27,31 @@ extern "C" {
 typedef struct tsr_batch_args {
   size_t size;
   tsr_source *source TSR_REST_BY_NAME;
-  int64_t rows;            /* records in one */
-  int64_t stride;          /* from the first of one to the first of the next; 0: rows */
-  tsr_remainder remainder; /* what becomes of the last records where they fill none */
-  bool files; /* each of its files by itself: none has records of two, .remainder is of each */
+  int64_t rows;            /* records joined into one */
+  int64_t stride;          /* records from the start of one to the start of the next; 0: rows */
+  tsr_remainder remainder; /* the treatment of last records that do not fill one */
+  /* each file of the source is batched by itself, with .remainder for each */
+  bool files;
 } tsr_batch_args;
 
-/* So many records as one, each field [rows, ...]: tsr_source_batch(source, .rows = 32). A stride
- * below .rows makes sliding windows. All have equal shapes, so the last records that fill none must
- * be left out (TSR_DROP), followed by the first (TSR_WRAP) or by zeros (TSR_PAD_AND_MASK, with a
- * field "rows" of i64 that says how many rows are records). A map of such records is one of a batch
- * at a time; tsr_source_unbatch takes them apart again. With .files no window goes from one file of
- * a pattern, or one source of tsr_source_concat, into the next. Errors: TSR_ESHAPE (records left
- * over, too many dims), TSR_EARG. Returns a source owned as `source` is. Local. */
+/* Returns records made of `rows` records each, with fields [rows, ...]: tsr_source_batch(source,
+ * .rows = 32). A stride below .rows makes sliding windows. All records have equal shapes, so last
+ * records that do not fill one must be left out (TSR_DROP), followed by the first records
+ * (TSR_WRAP) or by zeros (TSR_PAD_AND_MASK, which adds an i64 field "rows" with the number of true
+ * rows). A map of the result takes a batch at a time; tsr_source_unbatch splits the records again.
+ * With .files no window spans two files of a pattern, or two sources of tsr_source_concat. Errors:
+ * TSR_ESHAPE (records are left over, too many dims), TSR_EARG. The source is owned as `source` is.
+ * Local. */
 TSR_API tsr_source *tsr_source_batch_with(const tsr_batch_args *args, const char *site);
 
-/* The rows of records [rows, ...] as records, in order; of those with a field "rows" only so many
- * of each. tsr_source_batch of what this gives batches anew, across borders; where the one undoes
- * the other nothing is copied. Errors: TSR_ESHAPE (fields of no or unlike rows), TSR_EARG (a
- * shuffled source with "rows"), TSR_EVALUE, TSR_ECANCELLED. Returns a source owned as `source` is.
- * Local. */
+/* Returns the rows of records [rows, ...] as records, in order; a field "rows" limits the rows of
+ * each record. tsr_source_batch of the result makes new batches across the old borders; if the two
+ * undo each other, nothing is copied. Errors: TSR_ESHAPE (fields without rows or with different
+ * rows), TSR_EARG (a shuffled source with "rows"), TSR_EVALUE, TSR_ECANCELLED. The source is owned
+ * as `source` is. Local. */
 TSR_API tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site);
 
-/* How many records become of one; below 0 is an error. */
+/* Returns the number of records to make of one; a negative number is an error. */
 typedef int64_t tsr_record_count_fn(const tsr_record *record, void *user);
 /* Fills `out` with part 0, 1, ... of a record; otherwise as tsr_record_fn. */
 typedef tsr_status tsr_record_part_fn(const tsr_record *record, int64_t part, void *user);
@@ -60,90 +62,91 @@ typedef struct tsr_flat_map_args {
   tsr_record_part_fn *fn TSR_REST_BY_NAME;
   tsr_record_count_fn *count;
   void *user;                              /* borrowed as long as the source lives */
-  tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
-  uint64_t seed;                           /* of its draws, which follow from the part as well */
+  tsr_record_field fields[TSR_MAX_FIELDS]; /* results; up to the first field without a name */
+  uint64_t seed;                           /* of the random draws, which depend on the part too */
   const char *name;                        /* in messages and states, copied; NULL: "flat_map" */
 } tsr_flat_map_args;
 
-/* Each record as several, or none: tsr_source_flat_map(source, cut, .count = pieces, .fields = { {
- * "piece", TSR_U8, TSR_SHAPE(8, 8) } }). Fields of the source of other names stay, the same in all
- * parts. `count` is asked once of every record, at the call. Errors: TSR_EARG (a shuffled source:
- * shuffle what this gives), TSR_EVALUE, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED, those of reading.
- * Returns a source owned as `source` is. Local. */
+/* Returns any number of records for each record: tsr_source_flat_map(source, cut, .count = pieces,
+ * .fields = { { "piece", TSR_U8, TSR_SHAPE(8, 8) } }). Other fields of the source stay, the same in
+ * all parts. The call asks `count` once for every record. Errors: TSR_EARG (a shuffled source:
+ * shuffle the result instead), TSR_EVALUE, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED, those of
+ * reading. The source is owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *args, const char *site);
 
 /* ---- several sources ------------------------------------------------------------------------- */
 
 typedef struct tsr_interleave_args {
   size_t size TSR_REST_BY_NAME;
-  int cycle;     /* sources that are open at once, 256 at most; 0: all */
-  int64_t block; /* records of one in a row; 0: 1 */
+  int cycle;     /* sources that are open at once, at most 256; 0: all */
+  int64_t block; /* consecutive records of one source; 0: 1 */
 } tsr_interleave_args;
 
-/* Records of sources of equal fields by turns: tsr_source_interleave(files, 8, .cycle = 4, .block =
- * 16). Four of them are open, each gives 16 records when it is its turn, and the next of the list
- * takes the place of one that ended, until all have. It is the order of tf.data's interleave.
- * Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ. Returns a source owned as the
- * first one is. Local. */
+/* Returns the records of sources of equal fields in turn: tsr_source_interleave(files, 8, .cycle =
+ * 4, .block = 16). Four sources are open, and each gives 16 records at its turn. When a source
+ * ends, the next one of the list takes its place, until all have ended. The order is that of
+ * tf.data's interleave. Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE if fields differ. The source is
+ * owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_interleave_with(tsr_source *const *sources, int count,
                                                const tsr_interleave_args *args, const char *site);
 
-/* When a sample of sources ends. */
+/* The end of a sample of sources. */
 typedef enum tsr_sample_end {
-  TSR_SAMPLE_FIRST,  /* before the first record that a source has not */
+  TSR_SAMPLE_FIRST,  /* before the first record that a source lacks */
   TSR_SAMPLE_ALL,    /* with the last record of all: sources that ended are drawn no more */
-  TSR_SAMPLE_RESTART /* once all have ended: those that did before begin again */
+  TSR_SAMPLE_RESTART /* once all have ended: sources that end sooner begin again */
 } tsr_sample_end;
 
 enum { TSR_MAX_SAMPLED = 64 };
 
 typedef struct tsr_sample_args {
   size_t size TSR_REST_BY_NAME;
-  tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields, and their weights */
+  tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields with their weights */
   uint64_t seed;
   tsr_sample_end end;
-  bool exact; /* dealt by their shares, as tsr_source_mix does, not drawn: .seed is not used */
+  bool exact; /* by exact shares, as in tsr_source_mix, not random: .seed is not used */
 } tsr_sample_args;
 
-/* Records of sources of equal fields, each position drawn by weights: tsr_source_sample(.parts = {
- * { a, 3 }, { b, 1 } }, .seed = 7). Which source a position takes follows from the seed and the
- * position alone, in all epochs alike, and is kept, a byte a record; within a source records come
- * in order. It is tf.data's sample_from_datasets. With .exact each source gives its share of the
- * records since the beginning, or since one ended that is drawn no more, but for less than one:
- * what tsr_source_mix does, with other ends. Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where
- * fields differ, TSR_ENOMEM. Returns a source owned as the first one is. Local. */
+/* Returns records of sources of equal fields, the source of each position drawn by weights:
+ * tsr_source_sample(.parts = { { a, 3 }, { b, 1 } }, .seed = 7). The drawn source depends on the
+ * seed and the position only, is the same in all epochs, and is kept, a byte a record; the records
+ * of one source stay in order. The call is tf.data's sample_from_datasets. With .exact each source
+ * gives its share of the records with an error below one, counted from the start or from the last
+ * source that ended and is drawn no more, as in tsr_source_mix. Errors: TSR_EARG, TSR_EDTYPE and
+ * TSR_ESHAPE if fields differ, TSR_ENOMEM. The source is owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);
 
-/* The fields of several maps of the same records side by side: tsr_source_merge(left, right), also
- * of records that tsr_source_zip and tsr_source_concat gave. As tsr_source_zip, but that they are
- * of the same records in the same order is checked, and that a record of the stage that they have
- * in common is read once for all of them (from a file, or made by a map; what lies in memory is
- * read where it lies). Errors: TSR_ESHAPE (unlike counts), TSR_EARG (other records, another order,
- * a name twice). Returns a source owned as the first one is. Local. */
+/* Returns the fields of several maps of the same records side by side: tsr_source_merge(left,
+ * right), also for maps of results of tsr_source_zip and tsr_source_concat. Unlike tsr_source_zip,
+ * the call checks that all sources have the same records in the same order, and a record of their
+ * common stage is read once for all (from a file, or from a map; records in memory are read in
+ * place). Errors: TSR_ESHAPE (counts differ), TSR_EARG (other records, another order, a name given
+ * twice). The source is owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site);
 
-/* ---- kept copies ----------------------------------------------------------------------------- */
+/* ---- cached records -------------------------------------------------------------------------- */
 
 typedef struct tsr_cache_args {
   size_t size;
   tsr_source *source TSR_REST_BY_NAME;
-  const char *path; /* of a file that keeps them; NULL: in memory */
-  int64_t records;  /* only the first so many are kept in memory; 0: all */
-  int64_t bytes;    /* and of these as many as so many bytes hold; 0: all */
+  const char *path; /* of a file for the records; NULL: in memory */
+  int64_t records;  /* only the first so many are cached in memory; 0: all */
+  int64_t bytes;    /* only as many as fit into so many bytes; 0: all */
 } tsr_cache_args;
 
-/* The same records, kept once they were read: tsr_source_cache(decoded). In memory they take the
- * room of their fields, which is reserved at the call. Where .records or .bytes allow fewer than
- * all, the first ones are kept and the others are read anew each time: nothing makes room for
- * something else, since an epoch asks for each record once, and what was read last is no likelier
- * than others to be asked for next. With .path they are read once at the call and written to a
- * file, which appears when it is whole and is used again by the next program: its records have
- * checksums, and it has the text of the source, so that a file of another one is refused (not one
- * of other data under the same text: delete it when the data changes). Records that cannot be read
- * are in neither, and are asked for below each time. What lies below a cache is read as of epoch 0,
- * so shuffles and maps that draw stand above it. Errors: TSR_EARG (a shuffled source, a map with a
- * seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of other records), TSR_EPARSE (a damaged one),
- * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+/* Returns the same records, cached when they are first read: tsr_source_cache(decoded). A cache in
+ * memory takes the bytes of the fields, which the call reserves. If .records or .bytes allow fewer
+ * records than all, the first ones are cached and the others are read again each time. No record is
+ * evicted: an epoch reads each record once, so a recent record is no likelier to be read next.
+ *
+ * With .path the call reads all records once and writes them to a file, which appears when it is
+ * complete and which later programs use again. The file has checksums and the text of the source,
+ * so a file of another source is refused (but not a file of changed data with the same text: delete
+ * it when the data changes). Records that cannot be read are not cached, and are read from the
+ * source each time. The stages before a cache are read as of epoch 0, so put shuffles and random
+ * maps after it. Errors: TSR_EARG (a shuffled source, a map with a seed), TSR_ENOMEM, TSR_EIO,
+ * TSR_ESTATE (a cache of other records), TSR_EPARSE (a damaged cache), TSR_ECANCELLED, those of
+ * reading. The source is owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_cache_with(const tsr_cache_args *args, const char *site);
 
 /* ---- sequences ------------------------------------------------------------------------------- */
@@ -153,81 +156,87 @@ enum { TSR_MAX_BUCKETS = 32 };
 typedef struct tsr_bucket_args {
   size_t size;
   tsr_source *source;
-  const char *field TSR_REST_BY_NAME; /* ragged */
-  int64_t bounds[TSR_MAX_BUCKETS]; /* ascending, up to the first 0; longer ones are a bucket, too */
-  int64_t rows;                    /* .batch_size of the pipeline that reads it; 0 with .sizes */
-  bool shuffle;  /* records within their buckets, and whole batches, anew in each epoch */
-  uint64_t seed; /* of .shuffle */
-  int64_t sizes[TSR_MAX_BUCKETS]; /* records of a batch of each bucket: one more than .bounds */
+  const char *field TSR_REST_BY_NAME; /* a ragged field */
+  /* longest lengths, ascending, up to the first 0; longer records are the last bucket */
+  int64_t bounds[TSR_MAX_BUCKETS];
+  /* .batch_size of the pipeline that reads the result; 0 with .sizes */
+  int64_t rows;
+  /* shuffles records within buckets, and whole batches, in each epoch */
+  bool shuffle;
+  uint64_t seed;                  /* of .shuffle */
+  int64_t sizes[TSR_MAX_BUCKETS]; /* batch size of each bucket: one more than .bounds */
 } tsr_bucket_args;
 
-/* The same records in an order that puts those of about one length into a batch:
- * tsr_source_bucket(source, "tokens", .rows = 32, .bounds = { 16, 64, 256 }). A pipeline of batches
- * of so many gives the field the bound of the longest bucket in a batch as dim 1, not the longest
- * length of all. Batches come as they fill up; what is left over in the buckets comes last, from
+/* Returns the same records in an order that puts records of similar length into a batch:
+ * tsr_source_bucket(source, "tokens", .rows = 32, .bounds = { 16, 64, 256 }). In a pipeline with
+ * that batch size, dim 1 of the field is the bound of the longest bucket in the batch, not the
+ * longest length of all. A batch comes when its bucket is full. Left-over records come last, from
  * short to long, several buckets in a batch, so that no record is lost and only the last batch is
- * short. All records' lengths are read at the call. Stages behind it that leave the field alone
- * keep that (select, maps, zip; and shuffles, slices, filters, which take batches apart); behind
- * others batches are of the longest length.
+ * short. The call reads the lengths of all records. Later stages that do not change the field keep
+ * these lengths (select, maps, zip; and shuffles, slices, filters, which regroup the batches);
+ * after other stages batches have the longest length.
  *
- * With .sizes batches of short records have more of them, as tf.data's bucket_by_sequence_length
- * has: .bounds = { 16, 64 }, .sizes = { 128, 32, 8 }. The pipeline is opened without .batch_size,
- * then, and each batch is of one bucket. What is left over is a batch for each bucket that has
- * some, from short to long, and what becomes of it says .remainder of the pipeline (padded to its
- * bucket's size, or followed by its bucket's first). By position records lie bucket by bucket.
- * Stages that keep records where they are (select, maps, merge, zip, cache, fit) keep the batches.
+ * With .sizes batches of short records have more records, as in tf.data's
+ * bucket_by_sequence_length: .bounds = { 16, 64 }, .sizes = { 128, 32, 8 }. Open the pipeline
+ * without .batch_size; each batch is of one bucket. Left-over records are one batch for each
+ * bucket, from short to long, and .remainder of the pipeline says how it is filled (padded to its
+ * bucket's size, or followed by its bucket's first records). By position records are ordered by
+ * bucket. Stages that keep the positions of records (select, maps, merge, zip, cache, fit) keep the
+ * batches.
  *
- * Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (bounds that do not ascend, sizes for other
- * buckets, a shuffled source), TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned
- * as `source` is. Local. */
+ * Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (bounds that do not ascend, a wrong number of
+ * sizes, a shuffled source), TSR_EVALUE, TSR_ECANCELLED, those of reading. The source is owned as
+ * `source` is. Local. */
 TSR_API tsr_source *tsr_source_bucket_with(const tsr_bucket_args *args, const char *site);
 
-/* How sequences are put together. */
+/* The way to choose the pack of a sequence. */
 typedef enum tsr_pack_way {
-  TSR_PACK_FIRST_FIT, /* to the first open pack that has room */
-  TSR_PACK_BEST_FIT,  /* to the fullest one that has */
-  TSR_PACK_CUT        /* one behind the other; where a pack is full, the rest goes to the next */
+  TSR_PACK_FIRST_FIT, /* the first open pack with enough space */
+  TSR_PACK_BEST_FIT,  /* the fullest open pack with enough space */
+  /* one after the other; the rest of a sequence that fills a pack goes to the next */
+  TSR_PACK_CUT
 } tsr_pack_way;
 
 typedef struct tsr_fit_args {
   size_t size;
   tsr_source *source;
-  const char *field TSR_REST_BY_NAME; /* ragged */
-  int64_t multiple;                   /* lengths are whole times of it; 0: 1 */
+  const char *field TSR_REST_BY_NAME; /* a ragged field */
+  int64_t multiple;                   /* lengths are multiples of this; 0: 1 */
 } tsr_fit_args;
 
-/* The same records, of which each batch of a pipeline is only as long as its longest:
- * tsr_source_fit(source, "tokens", .multiple = 8). Dim 1 of the field is that length there, brought
- * up to whole times of .multiple (1 at least, the field's own at most), so that fewer shapes come.
- * All lengths are read at the call and kept, 4 bytes each. What leaves the field alone and takes
- * records elsewhere one by one (select, maps, zip, shuffles, slices, filters) keeps that. Errors:
- * TSR_ESHAPE (no field NAME_length), TSR_EARG (a shuffled source: shuffle what this gives),
- * TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+/* Returns the same records, with batches of a pipeline as long as their longest record:
+ * tsr_source_fit(source, "tokens", .multiple = 8). Dim 1 of the field is that length, rounded up to
+ * a multiple of .multiple (at least 1, at most the field's own length), so that fewer shapes occur.
+ * The call reads all lengths and keeps them, 4 bytes each. Later stages that do not change the
+ * field and move records one by one (select, maps, zip, shuffles, slices, filters) keep these
+ * lengths. Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (a shuffled source: shuffle the
+ * result instead), TSR_EVALUE, TSR_ECANCELLED, those of reading. The source is owned as `source`
+ * is. Local. */
 TSR_API tsr_source *tsr_source_fit_with(const tsr_fit_args *args, const char *site);
 
 typedef struct tsr_pack_args {
   size_t size;
   tsr_source *source;
-  const char *fields TSR_REST_BY_NAME; /* "tokens,labels": ragged, or as long as their shapes say */
+  const char *fields TSR_REST_BY_NAME; /* "tokens,labels": ragged, or as long as their shapes */
   int64_t length;                      /* of a pack */
-  int open;                            /* packs that records may still go to; 0: 16 */
+  int open;                            /* packs that can still take records; 0: 16 */
   tsr_pack_way way;
-  tsr_scalar end; /* behind each sequence, one element longer by it: TSR_VALUE(2); none: nothing */
+  /* an element appended to each sequence, which grows by one: TSR_VALUE(2); none: nothing */
+  tsr_scalar end;
 } tsr_pack_args;
 
-/* Several sequences in one record of a fixed length: tsr_source_pack(source, "tokens", .length =
- * 2048). Each goes to the first of the open packs that has room in all fields; where none has, a
- * new one is begun, and the oldest closed when there are too many. Of a field "tokens" it makes
- * "tokens" [length, ...], "tokens_segments" and "tokens_positions" of i32 [length] (1, 2, ... by
- * sequence that has some, 0 where there is none; and the place in it), and "tokens_length", what is
- * used. Other fields are left out, no sequence is. All lengths are read at the call. With
+/* Returns records of a fixed length that hold several sequences each: tsr_source_pack(source,
+ * "tokens", .length = 2048). A sequence goes to the first open pack with enough space in all
+ * fields; else a new pack is begun, and the oldest is closed when too many are open. A field
+ * "tokens" becomes "tokens" [length, ...], "tokens_segments" and "tokens_positions" of i32 [length]
+ * (the number of the sequence, from 1, and the position in it; 0 in padding), and "tokens_length",
+ * the used length. Other fields are left out; no sequence is. The call reads all lengths. With
  * TSR_PACK_CUT, as language models are trained, sequences of any length fill all packs but the
- * last, positions go on behind a cut, and several fields are of one length in each record. With
- * .end each sequence, an empty one as well, has that element behind it in all fields, of its
- * segment and counted as its last. Errors: TSR_EVALUE (a sequence longer than a pack:
- * tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_EDTYPE (an end that a field's dtype does
- * not have), TSR_ESHAPE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is.
- * Local. */
+ * last, positions continue after a cut, and several fields have one length in each record. With
+ * .end each sequence, an empty one too, gets that element in all fields, as the last of its
+ * segment. Errors: TSR_EVALUE (a sequence longer than a pack: tsr_source_pad cuts), TSR_EARG (a
+ * shuffled source), TSR_EDTYPE (an end that does not fit a field's dtype), TSR_ESHAPE,
+ * TSR_ECANCELLED, those of reading. The source is owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *site);
 
 /* ---- other fields ---------------------------------------------------------------------------- */
@@ -236,16 +245,16 @@ typedef struct tsr_field_pad_args {
   size_t size;
   tsr_source *source;
   const char *field TSR_REST_BY_NAME;
-  int64_t length;   /* of dim 0, afterwards */
-  tsr_scalar value; /* what it is filled with: TSR_VALUE(-1); none: zeros */
-  bool front;       /* filled and cut at the front instead of behind */
+  int64_t length;   /* the new size of dim 0 */
+  tsr_scalar value; /* the padding: TSR_VALUE(-1); none: zeros */
+  bool front;       /* pads and cuts at the start instead of at the end */
 } tsr_field_pad_args;
 
-/* A field with another dim 0: shorter ones are filled, longer ones cut: tsr_source_pad(source,
- * "tokens", .length = 128). Of a ragged field what is behind its true length is filling, and
- * NAME_length becomes what is left. The field moves to the end. Errors: TSR_EARG, TSR_ESHAPE (one
- * number), TSR_EDTYPE (a value that the field's dtype does not have). Returns a source owned as
- * `source` is. Local. */
+/* Returns records with dim 0 of a field padded or cut to a length: tsr_source_pad(source, "tokens",
+ * .length = 128). In a ragged field, elements after the true length are padding, and NAME_length
+ * becomes the length that is left. The field moves to the end. Errors: TSR_EARG, TSR_ESHAPE (a
+ * field of one number), TSR_EDTYPE (a value that does not fit the field's dtype). The source is
+ * owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_pad_with(const tsr_field_pad_args *args, const char *site);
 
 typedef struct tsr_one_hot_args {
@@ -256,27 +265,29 @@ typedef struct tsr_one_hot_args {
   tsr_dtype dtype; /* 0: f32 */
 } tsr_one_hot_args;
 
-/* A field of integers with one dim more, 1 where the number is and 0 elsewhere:
+/* Returns records with a field of integers as one-hot vectors, in a new last dim:
  * tsr_source_one_hot(source, "label", .classes = 10). A number that is no class ends the pipeline
- * with TSR_EVALUE. The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
- * source owned as `source` is. Local. */
+ * with TSR_EVALUE. The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. The source
+ * is owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const char *site);
 
 typedef struct tsr_field_cast_args {
   size_t size;
   tsr_source *source;
   const char *field TSR_REST_BY_NAME;
-  tsr_dtype dtype;        /* afterwards; 0: f32 */
-  double scale;           /* of floats: what each element is multiplied by; 0: 1 */
-  double mean[4], std[4]; /* of floats, by channel, which is the last dim; .std 0: 1. Equal ones are
-                             for any number of channels */
+  tsr_dtype dtype; /* the new dtype; 0: f32 */
+  double scale;    /* for floats: factor of each element; 0: 1 */
+  /* For floats, by channel, which is the last dim; .std 0: 1. Equal values hold for any number of
+   * channels. */
+  double mean[4], std[4];
 } tsr_field_cast_args;
 
-/* A field as another dtype: tsr_source_cast(source, "image", .scale = 1.0 / 255) makes f32 from 0
- * to 1 of bytes. It is what tsr_cast of arrays gives, then (x * scale - mean) / std, as a product
- * and a sum; a record is converted on its way to the device, which no copy of it reaches before.
- * The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE (a scale for integers), TSR_ESHAPE (more
- * channels than differ). Returns a source owned as `source` is. Local. */
+/* Returns records with a field of another dtype: tsr_source_cast(source, "image", .scale = 1.0 /
+ * 255) makes f32 from 0 to 1 of bytes. The values are those of tsr_cast, then (x * scale - mean) /
+ * std, as a product and a sum. A record is converted on its way to the device, without a copy on
+ * the host. The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE (a scale for integers),
+ * TSR_ESHAPE (values that differ by channel, for more than 4 channels). The source is owned as
+ * `source` is. Local. */
 TSR_API tsr_source *tsr_source_cast_with(const tsr_field_cast_args *args, const char *site);
 
 #ifdef __cplusplus

@@ -1,19 +1,20 @@
-/* Data of several processes: which part of an array each of them has, arrays made of those parts,
- * and what each has brought to all.
+/* Data of several processes: the portion of an array that each process holds, arrays made of these
+ * portions, and exchanges among all processes.
  *
  *   f32[8,8]@(x,-) on x=4, two processes of two devices
  *
- *     rows 0-1  device 0 \  process 0: block 0 of 2 along dim 0, f32[4,8]
+ *     rows 0-1  device 0 \  process 0: portion 0 of 2 along dim 0, f32[4,8]
  *     rows 2-3  device 1 /
- *     rows 4-5  device 2 \  process 1: block 1 of 2
+ *     rows 4-5  device 2 \  process 1: portion 1 of 2
  *     rows 6-7  device 3 /
  *
- *   tsr_array *a = tsr_from_process_data(s, block, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 8),
+ *   tsr_array *a = tsr_from_process_data(s, portion, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 8),
  *                                        .on = tsr_on(mesh, "x,-"));        f32[8,8]
- *   tsr_read_process(a, block, sizeof block)                                the same rows again
+ *   tsr_read_process(a, portion, sizeof portion)                            the same rows again
  *
- * All processes make these calls, in the same order, and meet there: what fails on one of them
- * fails on all, with its message and "process 2: " before it. A process alone is one of one. */
+ * All processes make the collective calls in the same order, and each call waits for all processes.
+ * A failure in one process fails the call in all, with its message after "process 2: ". A process
+ * alone is a job of one process. */
 #ifndef TESSERA_PROCESS_DATA_H
 #define TESSERA_PROCESS_DATA_H
 
@@ -23,136 +24,137 @@
 extern "C" {
 #endif
 
-/* ---- who has what ---------------------------------------------------------------------------- */
+/* ---- devices and portions of a process ------------------------------------------------------- */
 
-/* Returns how many devices this process has, of tsr_device_count in all. Local. */
+/* Returns the number of devices of this process, of tsr_device_count in all. Local. */
 TSR_API int tsr_local_device_count(const tsr_runtime *rt);
 
-/* Returns the id of a device of this process, counted from 0; -1 where there is none. Local. */
+/* Returns the id of a device of this process, by index from 0; -1 out of range. Local. */
 TSR_API int tsr_local_device(const tsr_runtime *rt, int index);
 
-/* Returns the process that has a device; -1 for an id that is none. Local. */
+/* Returns the process of a device; -1 for an unknown id. Local. */
 TSR_API int tsr_device_process(const tsr_runtime *rt, int device);
 
-/* Returns how many processes have devices in a mesh; 0 of an abstract or inert one. Local. */
+/* Returns the number of processes with devices in a mesh; 0 for an abstract or inert mesh.
+ * Local. */
 TSR_API int tsr_mesh_process_count(const tsr_mesh *mesh);
 
-/* Makes the part of a mesh that this process has: the same axes, over its devices alone. What lies
- * there is each process's own, as what has no mesh: other processes neither wait for it nor see it.
- * Where there is one process that is another mesh, too. A process whose devices are no block of the
- * mesh, or that has none there, gets an inert mesh (TSR_EARG). Owned by the runtime. All
- * processes call it, in the same order as other calls that make meshes; none waits. Local. */
+/* Returns the submesh of this process's devices, with the same axes, owned by the runtime. Arrays
+ * on it belong to this process alone, like arrays without a mesh: other processes neither wait for
+ * them nor see them. With one process the result is still another mesh. A process that has no
+ * devices in the mesh, or whose devices are not a block of it, gets an inert mesh (TSR_EARG). All
+ * processes make the call, in the same order as other calls that make meshes; none waits. Local. */
 TSR_API tsr_mesh *tsr_mesh_local(const tsr_mesh *mesh);
 
-/* Returns how many devices of a sharding this process has, each of which holds a part; 1 of an
- * unplaced one, 0 of a bad one. Local. */
+/* Returns the number of devices of a sharding in this process, each with one shard; 1 for an
+ * unplaced sharding, 0 for a bad one. Local. */
 TSR_API int tsr_local_shard_count(const tsr_sharding *sharding);
 
-/* Returns the position of such a device, counted from 0, for tsr_shard_view; -1 where there is
- * none. Local. */
+/* Returns the position of such a device, by index from 0, for tsr_shard_view; -1 out of range.
+ * Local. */
 TSR_API int tsr_local_shard(const tsr_sharding *sharding, int index);
 
-/* What a process's devices hold of a shape: their parts put side by side, without the gaps between
- * them. That is its block, which has a number among those of all processes along each dim. */
+/* The portion of an array that a process's devices hold: their shards side by side, without the
+ * gaps between them. Each portion has an index among those of all processes along each dim. */
 typedef struct tsr_process_part {
-  tsr_shape shape;         /* of the block, in elements */
-  int index[TSR_MAX_RANK]; /* along each dim: its number, in the order of their starts, ... */
-  int count[TSR_MAX_RANK]; /* ... of so many; 0: blocks of different processes overlap there */
-  bool whole;              /* the devices have all of the block */
+  tsr_shape shape;         /* of the portion, in elements */
+  int index[TSR_MAX_RANK]; /* along each dim: index in the order of starts, ... */
+  /* ... of this number; 0: portions of different processes overlap there */
+  int count[TSR_MAX_RANK];
+  bool whole; /* the devices have all of the portion */
 } tsr_process_part;
 
-/* Writes the block of a process. One without devices there has a block of no elements. Errors:
- * those of tsr_shard_box; TSR_EARG for a process that is not there and NULL; TSR_EAXIS on an
- * abstract mesh; TSR_ENOMEM. `*out` is untouched on failure. Local. */
+/* Writes the portion of a process to `out`, untouched on failure; a process without devices in the
+ * mesh has a portion of no elements. Errors: those of tsr_shard_box; TSR_EARG for a process out of
+ * range and NULL; TSR_EAXIS on an abstract mesh; TSR_ENOMEM. Local. */
 TSR_API tsr_status tsr_process_part_of(const tsr_sharding *sharding, tsr_shape shape, int process,
                                        tsr_process_part *out);
 
 /* ---- from and to each process ---------------------------------------------------------------- */
 
-/* What each process gives of an array. */
+/* The portion of an array that each process gives. */
 typedef struct tsr_process_data_args {
   size_t size;
-  /* Its block in C order, bool as bytes; borrowed for the call. */
-  const void *data;
+  const void *data; /* The portion in C order, bool as bytes; borrowed for the call. */
   tsr_dtype dtype;
-  tsr_shape shape; /* of `data`: along each dim the block's size or the whole array's */
-  tsr_sharding on; /* where the array lies: tsr_on(mesh, "x,y"); zero = unplaced */
-  tsr_shape whole; /* of the array; zero = found from what the processes give */
+  tsr_shape shape; /* of `data`: along each dim the size of the portion or of the whole array */
+  tsr_sharding on; /* sharding of the array: tsr_on(mesh, "x,y"); zero = unplaced */
+  tsr_shape whole; /* shape of the array; zero = found from all portions */
 } tsr_process_data_args;
 
-/* Makes a global array of what each process gives, copying it. Where no shape of the whole is
- * given, a dim is as long as the different blocks along it together, which must be as the sharding
- * cuts it (10 over 4: 3, 3, 2, 2). Processes without devices there give no data. Unplaced, each
- * process has its own. Errors, on all processes: TSR_ESHAPE where blocks do not fit, TSR_EARG where
- * the whole's shape cannot be found or processes ask for different things; those of tsr_put.
- * Returns an array owned by the scope. Collective. */
+/* Returns a global array of the portions that all processes give, copied, owned by the scope.
+ * Without .whole, the size of a dim is the sum of the different portions along it, which must be
+ * the sizes that the sharding gives (10 over 4: 3, 3, 2, 2). Processes without devices in the mesh
+ * give no data. Unplaced, each process gets its own array. Errors, on all processes: TSR_ESHAPE if
+ * portions do not fit, TSR_EARG if the whole shape cannot be found or the processes' arguments
+ * differ; those of tsr_put. Collective. */
 TSR_API tsr_array *tsr_from_process_data_at(tsr_scope *scope, const tsr_process_data_args *args,
                                             const char *site);
 
-/* Evaluates an array and copies this process's block of it in C order (bool as bytes) to `out` of
- * exactly `bytes` bytes: what tsr_from_process_data takes. Of what has no mesh that is all. Errors:
- * TSR_EUNSUPPORTED where its devices have not all of the block; those of tsr_read. Collective. */
+/* Evaluates an array and copies this process's portion in C order (bool as bytes) to `out` of
+ * exactly `bytes` bytes, as tsr_from_process_data takes it. The portion of an array without a mesh
+ * is the whole array. Errors: TSR_EUNSUPPORTED if the devices do not have all of the portion; those
+ * of tsr_read. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_process_at(tsr_array *a, void *out, size_t bytes,
                                                     const char *site);
 
-/* As tsr_read, for process `root` alone: it gets all elements, the others nothing, and may give
- * NULL and 0. All return the same status. Errors: TSR_EARG for a root that is none; those of
- * tsr_read. Collective. */
+/* Evaluates an array and copies all elements to `out` of process `root`, as tsr_read does; other
+ * processes get nothing and may give NULL and 0. All processes return the same status. Errors:
+ * TSR_EARG for a root out of range; those of tsr_read. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes,
                                                  const char *site);
 
-/* Makes one array of what each process has of its own, unplaced or on tsr_mesh_local: as
- * tsr_from_process_data with the array in the place of data. An array on a mesh of several
- * processes is that already and returned. Returns an array owned as results are. Errors as of
- * tsr_from_process_data. Collective. */
+/* Returns one array made of each process's own array, unplaced or on tsr_mesh_local, as
+ * tsr_from_process_data does of data. An array on a mesh of several processes is returned
+ * unchanged. The array is owned as results are. Errors as of tsr_from_process_data. Collective. */
 TSR_API tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site);
 
-/* Makes of an array on a mesh of several processes what this process has of it, on tsr_mesh_local
- * of the mesh and cut by the same axes; nothing is copied. One without such a mesh is returned.
- * Returns an array owned as results are. Errors: TSR_EARG as of tsr_mesh_local; TSR_EUNSUPPORTED
- * for parts of a sum that is not made yet, ragged rows, and where the borders would be others.
- * Collective. */
+/* Returns this process's portion of an array on a mesh of several processes, on tsr_mesh_local of
+ * the mesh and sharded by the same axes, without a copy. Another array is returned unchanged. The
+ * array is owned as results are. Errors: TSR_EARG as of tsr_mesh_local; TSR_EUNSUPPORTED for
+ * partial sums and ragged rows, and if the shards would have other borders. Collective. */
 TSR_API tsr_array *tsr_to_local_at(tsr_array *a, const char *site);
 
-/* ---- all together ---------------------------------------------------------------------------- */
+/* ---- exchanges among processes --------------------------------------------------------------- */
 
 /* Options of tsr_process_gather. Zero means the default. */
 typedef struct tsr_process_gather_opts {
   size_t size TSR_REST_BY_NAME;
-  bool tiled; /* one after the other along dim 0, instead of along a new dim before it */
+  bool tiled; /* concatenates along dim 0, instead of stacking along a new dim before it */
 } tsr_process_gather_opts;
 
-/* Gives all processes what each has of its own, in their order, as an array without a mesh: of
- * f32[4] of three f32[3,4], tiled f32[12]. Numbers make [3] either way. Tiled, sizes of dim 0 may
- * differ; all else is alike, or it is an error. Of an array on a mesh of several processes all
- * elements, and .tiled must be said. Trees are gathered array by array. Errors: TSR_EARG,
- * TSR_ESHAPE, TSR_EDTYPE, TSR_ENOMEM. Returns an array owned as results are. Collective. */
+/* Returns on all processes each process's own array, in the order of processes, as one array
+ * without a mesh: f32[4] of three processes gives f32[3,4], tiled f32[12]. Scalars give [3] either
+ * way. Tiled, sizes of dim 0 may differ; all else must be equal. An array on a mesh of several
+ * processes gives all its elements, and needs .tiled. Trees are gathered array by array. The array
+ * is owned as results are. Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE, TSR_ENOMEM. Collective. */
 TSR_API tsr_array *tsr_process_gather_with(tsr_array *a, const tsr_process_gather_opts *opts,
                                            const char *site);
 
 /* Options of tsr_process_broadcast. Zero means the default. */
 typedef struct tsr_process_broadcast_opts {
   size_t size TSR_REST_BY_NAME;
-  int root; /* whose array all get */
+  int root; /* the process whose array all get */
 } tsr_process_broadcast_opts;
 
-/* Gives all processes what one of them has, as an array without a mesh; all give arrays of the same
- * dtype and shape, or trees of such. Errors: TSR_EARG for a root that is none, TSR_ESHAPE and
- * TSR_EDTYPE where they differ, TSR_EUNSUPPORTED for an array on a mesh of several processes, which
- * all have. Returns an array owned as results are. Collective. */
+/* Returns on all processes the array of process `root`, as an array without a mesh. All processes
+ * give arrays of the same dtype and shape, or trees of such arrays. The array is owned as results
+ * are. Errors: TSR_EARG for a root out of range, TSR_ESHAPE and TSR_EDTYPE if arrays differ,
+ * TSR_EUNSUPPORTED for an array on a mesh of several processes, which all have already.
+ * Collective. */
 TSR_API tsr_array *tsr_process_broadcast_with(tsr_array *a, const tsr_process_broadcast_opts *opts,
                                               const char *site);
 
-/* Evaluates an array or a tree and compares it with that of the other processes: dtypes, shapes and
- * bits, by a hash of 64 bits. Error, on all: TSR_EVALUE, which names the first process that has
- * something else than process 0, and the first array in which. `what` says of what in messages;
- * NULL: "the array". Collective. */
+/* Evaluates an array or a tree and compares it among processes: dtypes, shapes and bits, by a hash
+ * of 64 bits. Error, on all: TSR_EVALUE, which names the first process that differs from process 0
+ * and the first array that differs. `what` names the array in messages; NULL: "the array".
+ * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_process_equal_at(tsr_array *a, const char *what,
                                                      const char *site);
 
-/* Waits until all processes have come here with the same name. Unlike tsr_sync it takes part in the
- * order of all that is computed: different names are TSR_EPEER on all at once, and there is no
- * deadline but the end of a process. Collective. */
+/* Waits until all processes have called it with the same name, as a barrier in the order of all
+ * collectives, unlike tsr_sync. Different names are TSR_EPEER on all processes at once. The wait
+ * has no deadline; it ends if a process fails. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_process_meet_at(tsr_scope *scope, const char *name,
                                                     const char *site);
 
@@ -161,7 +163,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_process_meet_at(tsr_scope *scope, const char
 #endif
 
 #ifndef __cplusplus
-/* tsr_from_process_data(s, block, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 8), .on = ...) */
+/* tsr_from_process_data(s, portion, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 8), .on = ...) */
 #define TSR_FROM_PROCESS_DATA_(scope, ...)                                                  \
   tsr_from_process_data_at((scope),                                                         \
                            &(tsr_process_data_args){ .size = sizeof(tsr_process_data_args), \

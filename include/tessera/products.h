@@ -1,8 +1,8 @@
-/* Products of arrays: matrices, general contractions, einsum.
+/* Products of arrays: matrices, tensor contractions, einsum.
  *
- * An element is a chain of fused multiply-adds over what is contracted, f16 and bf16 in f32 and
- * rounded once at the end; integers wrap (docs/NUMERICS.md). Of bools it is whether any pair is
- * true. Transposed operands are read where they lie. */
+ * Each element is a chain of fused multiply-adds over the contracted dims, of f16 and bf16 in f32
+ * and rounded once at the end; integers wrap (docs/NUMERICS.md). The product of bools is whether
+ * any pair is true. Transposed operands are read in place. */
 #ifndef TESSERA_PRODUCTS_H
 #define TESSERA_PRODUCTS_H
 
@@ -12,86 +12,87 @@
 extern "C" {
 #endif
 
-/* Two operands and what is asked of their product; tsr_matmul(a, b, .dtype = TSR_I32). */
+/* Arguments of products: two operands and options; tsr_matmul(a, b, .dtype = TSR_I32). */
 typedef struct tsr_product_args {
   size_t size;
   tsr_array *a, *b TSR_REST_BY_NAME;
-  tsr_dtype dtype;   /* operands are converted to it; 0: what both promote to */
-  bool reproducible; /* floats: the same bits on any mesh, where the contracted dim is cut, too */
+  tsr_dtype dtype;   /* operands are converted to it; 0: the dtype that both promote to */
+  bool reproducible; /* floats: the same bits on any mesh, also where the contracted dim is
+                      * sharded */
 } tsr_product_args;
 
-/* Products of matrices as NumPy's matmul: [..., m, k] times [..., k, n] is [..., m, n], the dims
- * before broadcast against each other. A vector counts as a row on the left, as a column on the
- * right, and that dim is left away. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as
- * results are. Local. */
+/* Returns the matrix product as NumPy's matmul: [..., m, k] times [..., k, n] is [..., m, n];
+ * leading dims broadcast. A vector is a row on the left and a column on the right, and the result
+ * lacks that dim. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site);
 
-/* As NumPy's dot: the last dim of `a` is contracted with the last but one of `b`, or its only one;
- * the other dims of `a`, then those of `b` are left. With a scalar it is a product of elements.
- * Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns NumPy's dot: the last dim of `a` is contracted with the last but one of `b`, or its only
+ * one; the result has the other dims of `a`, then those of `b`. With a scalar it is an elementwise
+ * product. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_dot_at(const tsr_product_args *args, const char *site);
 
-/* The last dims of both are contracted; with a scalar it is a product of elements. Errors:
- * TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns the inner product: the last dims of both are contracted; with a scalar it is an
+ * elementwise product. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_inner_at(const tsr_product_args *args, const char *site);
 
-/* All products of an element of `a` with one of `b`, [elements of a, elements of b]: as in NumPy,
- * operands of more dims are vectors in C order (tsr_tensordot(a, b, 0) keeps all dims). Error:
- * TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns the outer product, [elements of a, elements of b]: all products of an element of `a` with
+ * one of `b`. As in NumPy, operands of more dims are vectors in C order (tsr_tensordot(a, b, 0)
+ * keeps all dims). Error: TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site);
 
-/* The sum of the products of elements, in C order, of operands of as many elements: a scalar. Of
- * floats it is the exact sum of exact products, rounded once, on any mesh. Errors: TSR_ESHAPE,
- * TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns the scalar product of two operands with as many elements, in C order. For floats it is
+ * the exact sum of exact products, rounded once, on any mesh. Errors: TSR_ESHAPE, TSR_EDTYPE.
+ * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site);
 
-/* The Kronecker product: each element of `a` is replaced by itself times `b`; of operands of fewer
- * dims the first ones are 1. Errors: TSR_ESHAPE (more than 4 dims), TSR_EDTYPE. Returns an array
- * owned as results are. Local. */
+/* Returns the Kronecker product: each element of `a` is replaced by itself times `b`; an operand of
+ * fewer dims gets leading dims of size 1. Errors: TSR_ESHAPE (more than 4 dims), TSR_EDTYPE.
+ * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site);
 
-/* As tsr_product_args, and the dims that are contracted with each other, one by one; without any
- * the last `count` of `a` with the first `count` of `b`. */
+/* Arguments of tsr_tensordot: as tsr_product_args, and the dims to contract with each other, pair
+ * by pair; without lists, the last `count` dims of `a` with the first `count` of `b`. */
 typedef struct tsr_tensordot_args {
   size_t size;
   tsr_array *a, *b;
-  int count;                                   /* how many are contracted; 0: outer */
+  int count;                                   /* number of contracted dims; 0: outer product */
   const int *a_dims, *b_dims TSR_REST_BY_NAME; /* `count` each, or NULL */
   tsr_dtype dtype;
   bool reproducible; /* as in tsr_product_args */
 } tsr_tensordot_args;
 
-/* Contracts dims of `a` with dims of `b`; the other dims of `a`, then those of `b` are left.
+/* Contracts dims of `a` with dims of `b`; the result has the other dims of `a`, then those of `b`.
  * Errors: TSR_ESHAPE, TSR_EARG, TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_tensordot_at(const tsr_tensordot_args *args, const char *site);
 
-/* An einsum: its text, its operands, and what is asked. */
+/* Arguments of tsr_einsum: its text, its operands and options. */
 typedef struct tsr_einsum_args {
   size_t size;
   const char *text; /* "ij,jk->ik" */
   tsr_array *const *arrays;
   int count TSR_REST_BY_NAME;
-  tsr_dtype dtype;   /* operands are converted to it; 0: what all promote to */
+  tsr_dtype dtype;   /* operands are converted to it; 0: the dtype that all promote to */
   bool reproducible; /* as in tsr_product_args */
 } tsr_einsum_args;
 
-/* NumPy's einsum: a letter names a dim, those that the result has not are summed, a letter twice in
- * an operand is its diagonal, "..." stands for dims that broadcast, and without "->" the result has
- * "..." and the letters that occur once, in alphabetical order. Operands are contracted two by two
- * from the left; sums of one operand alone are exact. Errors point into the text: TSR_EARG,
- * TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns NumPy's einsum: a letter names a dim, letters that the result lacks are summed, a letter
+ * twice in an operand takes its diagonal, "..." stands for dims that broadcast, and without "->"
+ * the result has "..." and the letters that occur once, in alphabetical order. Operands are
+ * contracted two by two from the left; sums over a single operand are exact. Errors point into the
+ * text: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_einsum_at(const tsr_einsum_args *args, const char *site);
 
-/* The dims of a trace and which diagonal it takes; `x` is the array itself. */
+/* Arguments of tsr_trace: the dims and the diagonal; `x` is the array. */
 typedef struct tsr_trace_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  int64_t offset; /* how far right of the main diagonal; negative: below */
+  int64_t offset; /* distance to the right of the main diagonal; negative: below */
   int dims[2];    /* 0, 0: the first two */
 } tsr_trace_args;
 
-/* The sum of a diagonal of two dims, exact as all sums; integers as in tsr_sum. Errors: TSR_ESHAPE,
- * TSR_EARG. Returns an array owned as results are. Local. */
+/* Returns the sum of a diagonal of two dims, exact as all sums; integers as in tsr_sum. Errors:
+ * TSR_ESHAPE, TSR_EARG. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_trace_at(const tsr_trace_args *args, const char *site);
 
 #ifdef __cplusplus

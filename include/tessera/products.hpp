@@ -1,4 +1,4 @@
-/* Products in C++: see tessera.hpp; what each call does stands in products.h. */
+/* Products in C++: see tessera.hpp; products.h documents the calls. */
 #ifndef TESSERA_PRODUCTS_HPP
 #define TESSERA_PRODUCTS_HPP
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/* A dtype asks for a wider result. */
+/* The two operands are converted to `dtype`, if it is given. */
 #define TESSERA_PRODUCT_(name)                                            \
   inline array name(const array &a, const array &b, tsr_dtype dtype = {}, \
                     location at = location::current())                    \
@@ -27,7 +27,7 @@ TESSERA_PRODUCT_(vdot)
 TESSERA_PRODUCT_(kron)
 #undef TESSERA_PRODUCT_
 
-/* The last `count` dims of `a` with the first of `b`. */
+/* Contracts the last `count` dims of `a` with the first of `b`. */
 inline array tensordot(const array &a, const array &b, int count, tsr_dtype dtype = {},
                        location at = location::current())
 {
@@ -40,7 +40,7 @@ inline array tensordot(const array &a, const array &b, int count, tsr_dtype dtyp
   return array(tsr_tensordot_at(&args, detail::site(at)));
 }
 
-/* Dims of `a` with dims of `b`, one by one. */
+/* Contracts dims of `a` with dims of `b`, pair by pair. */
 inline array tensordot(const array &a, const array &b, std::initializer_list<int> a_dims,
                        std::initializer_list<int> b_dims, tsr_dtype dtype = {},
                        location at = location::current())

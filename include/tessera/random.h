@@ -1,9 +1,9 @@
-/* Random draws by keys. What is drawn for an element is a function of the key, the stream and where
- * the element stands (Philox4x32-10, Salmon et al. 2011; docs/NUMERICS.md), so the same numbers
- * come on any mesh and nothing is kept between calls.
+/* Random draws by keys. An element's draw is a function of the key, the stream and the element's
+ * index (Philox4x32-10, Salmon et al. 2011; docs/NUMERICS.md): any mesh gives the same numbers, and
+ * calls keep no state.
  *
- * A key is a number, `.key = 7`, or an array of u64, `.keys = k`: a scalar or a batch, traced,
- * sharded and kept as other data is. The number 7 and a scalar of 7 draw the same. */
+ * A key is a number, `.key = 7`, or an array of u64, `.keys = k`: a scalar or a batch, traced and
+ * sharded as other data is. The number 7 and a scalar of 7 draw the same. */
 #ifndef TESSERA_RANDOM_H
 #define TESSERA_RANDOM_H
 
@@ -15,130 +15,129 @@ extern "C" {
 
 /* ---- keys ------------------------------------------------------------------------------ */
 
-/* Makes a key, a scalar of u64, of a seed, which is its value. Returns it owned by the scope.
+/* Returns a key made from a seed: a scalar of u64 with the seed's value. Owned by the scope.
  * Local. */
 TSR_API tsr_array *tsr_random_key_at(tsr_scope *scope, uint64_t seed, const char *site);
 
-/* `count` new keys of each one, which tell nothing of each other: the shape of `keys`, then
- * [count]. More of them begin with the same ones. Errors: TSR_EDTYPE for keys that are not u64,
- * TSR_EARG for a negative count, TSR_ESHAPE for too many dims. Returns an array owned as results
- * are. Local. */
+/* Returns `count` new, independent keys per key: of the shape of `keys`, then [count]. A larger
+ * count begins with the same keys. Errors: TSR_EDTYPE for keys that are not u64, TSR_EARG for a
+ * negative count, TSR_ESHAPE for too many dims. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_random_split_at(tsr_array *keys, int64_t count, const char *site);
 
-/* New keys of keys and integers, an array or a number, which broadcast: others for other integers,
- * and none that tsr_random_split makes. Errors: TSR_EDTYPE, TSR_ESHAPE. Returns an array owned as
- * results are. Local. */
+/* Returns new keys made from keys and integers, an array or a number, which broadcast: different
+ * integers give different keys, and none that tsr_random_split returns. Errors: TSR_EDTYPE,
+ * TSR_ESHAPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, const char *site);
 
 /* ---- draws ----------------------------------------------------------------------------- */
 
-/* What draws need beside their distribution. */
+/* Arguments of draws beside their distribution. */
 typedef struct tsr_random_args {
   size_t size TSR_REST_BY_NAME;
-  uint64_t key;     /* the key as a number; 0 is one where it is named, or `keyed` is true */
+  uint64_t key;     /* the key as a number; 0 counts as given where it is named, or `keyed` is
+                     * true */
   uint64_t stream;  /* below 2^32: different streams of one key are independent */
-  tsr_dtype dtype;  /* of the result; 0 = f64, of what counts i64 */
-  tsr_shape shape;  /* of the draw of one key */
-  tsr_sharding on;  /* where the result lies: tsr_on(mesh, "x,y"); zero = as it comes */
-  tsr_array *keys;  /* in the place of `key`, u64: a draw of `shape` for each, in dims behind
-                      those of `keys` */
-  double low, high; /* of tsr_uniform alone: low <= x < high; both 0: 0 and 1 */
-  bool keyed;       /* `key` is given though it is 0: the macros see .key where it stands */
+  tsr_dtype dtype;  /* of the result; 0 = f64, or i64 for draws of integers */
+  tsr_shape shape;  /* of the draw per key */
+  tsr_sharding on;  /* the result's sharding: tsr_on(mesh, "x,y"); zero = as the planner chooses */
+  tsr_array *keys;  /* in place of `key`, u64: a draw of `shape` per key, in dims after those of
+                     * `keys` */
+  double low, high; /* only for tsr_uniform: low <= x < high; both 0: 0 and 1 */
+  bool keyed;       /* `key` is given though it is 0; the macros set it where .key is named */
 } tsr_random_args;
 
-/* A draw has a key: without one it is TSR_EARG, since all draws would be the same one.
+/* A draw needs a key: without one the call is TSR_EARG, since all its draws would be the same.
  *
- * Of all that follow: TSR_EARG for a stream that is too large or both `key` and `keys`, TSR_EDTYPE
- * for a dtype that cannot hold the draws or keys that are not u64, TSR_ESHAPE and TSR_EAXIS as of
- * tsr_put. Results are owned by the scope. */
+ * Errors of all calls below: TSR_EARG for a stream that is too large or both `key` and `keys`,
+ * TSR_EDTYPE for a dtype that cannot hold the draws or keys that are not u64, TSR_ESHAPE and
+ * TSR_EAXIS as tsr_put. Results are owned by the scope. */
 
-/* Draws random bits: u64, or as .dtype says the low ones as another integer. Local. */
+/* Returns random bits: u64, or with .dtype another integer made of the low bits. Local. */
 TSR_API tsr_array *tsr_random_bits_at(tsr_scope *scope, const tsr_random_args *args,
                                       const char *site);
 
-/* Draws uniform numbers in [0, 1): multiples of 2^-53 (f64), 2^-24 (f32), 2^-11 (f16), 2^-8
- * (bf16); or with .low and .high in their range, which rounding never leaves: TSR_EARG unless, in
+/* Returns uniform draws from [0, 1): multiples of 2^-53 (f64), 2^-24 (f32), 2^-11 (f16), 2^-8
+ * (bf16); or with .low and .high from that range, which rounding never leaves. TSR_EARG unless, in
  * the dtype, low < high and their distance is finite. Local. */
 TSR_API tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
 
-/* Draws integers low <= i < high, each as likely as another up to 2^-64 of their number. TSR_EARG
- * where there are none, or the dtype has not all of them. Local. */
+/* Returns uniform draws of integers low <= i < high, to within 2^-64 of their number. TSR_EARG for
+ * an empty range, or one that the dtype cannot hold. Local. */
 TSR_API tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high,
                                   const tsr_random_args *args, const char *site);
 
-/* Draws normal numbers of mean 0 and variance 1: sqrt(2) erfinv(x) of a uniform x between -1 and 1.
- * They end at 5.4 (f32 and narrower ones) or 8.3 (f64). Local. */
+/* Returns normal draws of mean 0 and variance 1: sqrt(2) erfinv(x) of a uniform x between -1 and 1.
+ * Draws end at 5.4 (f32 and narrower ones) or 8.3 (f64). Local. */
 TSR_API tsr_array *tsr_normal_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
 
-/* Draws normal numbers of mean 0 and variance 1, given that they lie between `low` and `high`, by
- * inversion of one uniform draw each; ends may be infinite. TSR_EARG unless low < high, and for
- * ends between which less than a millionth of all normal numbers lie. Local. */
+/* Returns normal draws of mean 0 and variance 1 between `low` and `high`, by inversion of one
+ * uniform draw each; ends may be infinite. TSR_EARG unless low < high, and for ends between which
+ * less than a millionth of all normal draws fall. Local. */
 TSR_API tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
                                            const tsr_random_args *args, const char *site);
 
-/* Draws exponential numbers of mean `scale` > 0: -scale * log1p(-u), one uniform draw each. Error:
+/* Returns exponential draws of mean `scale` > 0: -scale * log1p(-u), one uniform draw each. Error:
  * TSR_EARG. Local. */
 TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
                                       const char *site);
 
-/* What follows is drawn by a number or by an array of one for each draw, which broadcasts to the
- * result; where there is neither `.shape` nor `.keys`, draws have its shape. Errors: TSR_EARG for a
- * number that cannot be, TSR_ESHAPE for an array that does not fit. */
+/* The parameter of the draws below is a number, or an array that broadcasts to the result; without
+ * `.shape` and `.keys`, the result has the array's shape. Errors: TSR_EARG for a number out of
+ * range, TSR_ESHAPE for an array that does not broadcast. */
 
-/* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each. By an
- * array, rates below 10 are inverted, others are drawn by rejection (Hoermann 1993), of 17
- * candidates, of which none will do less than once in 10^10 draws; those that are not 0 or more
- * give 0. Local. */
+/* Returns Poisson draws of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each. With
+ * an array, rates below 10 are inverted; larger ones are drawn by rejection (Hoermann 1993) from 17
+ * candidates, all of which fail less than once in 10^10 draws; rates that are negative or NaN give
+ * 0. Local. */
 TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_args *args,
                                   const char *site);
 
-/* Draws gamma numbers of shape `a`, 0 < a < 1e300, and scale 1 (Marsaglia and Tsang 2000), from
- * eight candidates each, of which none will do less than once in 10^10 draws: then it is a - 1/3.
- * Elements of an array that are not positive give NaN, the others what their number gives.
- * Local. */
+/* Returns gamma draws of shape `a`, 0 < a < 1e300, and scale 1 (Marsaglia and Tsang 2000), from
+ * eight candidates each; where all fail, less than once in 10^10 draws, the draw is a - 1/3.
+ * Elements of an array that are not positive give NaN, the others the same as the number. Local. */
 TSR_API tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *args,
                                 const char *site);
 
-/* Draws bools that are true with probability 0 <= `p` <= 1; elements of an array that are not in
- * this range are taken as its next end, NaN as 0. Local. */
+/* Returns bools that are true with probability 0 <= `p` <= 1; elements of an array outside this
+ * range are clipped to it, NaN counts as 0. Local. */
 TSR_API tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_random_args *args,
                                     const char *site);
 
 /* ---- draws of places ------------------------------------------------------------------- */
 
-/* Draws for each line of `logits` (floats) along `dim` a place of it, i64, with probabilities in
- * proportion to exp(logit): those of `.shape`, if it has dims, and of `.keys` come in front of the
- * others. Errors: TSR_EDTYPE, TSR_EARG for a dim that is not there.
- * Returns an array owned as results are. Local. */
+/* Returns, for each line of `logits` (floats) along `dim`, an index (i64) drawn with probabilities
+ * in proportion to exp(logit). The dims of `.shape` and of `.keys`, if any, come before the other
+ * dims. Errors: TSR_EDTYPE, TSR_EARG for a dim out of range. Returns an array owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args *args,
                                       const char *site);
 
-/* Draws an order of 0 .. count - 1, i64, all of them as likely; `.shape` is of no account. Error:
- * TSR_EARG for a negative count. Local. */
+/* Returns a random permutation of 0 .. count - 1, i64, all equally likely; `.shape` is ignored.
+ * Error: TSR_EARG for a negative count. Local. */
 TSR_API tsr_array *tsr_permutation_at(tsr_scope *scope, int64_t count, const tsr_random_args *args,
                                       const char *site);
 
-/* The slices of `a` along `dim` in an order that tsr_permutation draws with one key. Errors:
- * TSR_EARG, TSR_ESHAPE for several keys. Returns an array owned as results are. Local. */
+/* Returns the slices of `a` along `dim` in an order that tsr_permutation draws with one key.
+ * Errors: TSR_EARG, TSR_ESHAPE for several keys. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *args,
                                   const char *site);
 
-/* Of tsr_choice. */
+/* Arguments of tsr_choice. */
 typedef struct tsr_choice_args {
   size_t size;
   tsr_array *x;
-  int64_t count TSR_REST_BY_NAME; /* how many slices of x along dim 0, for each key */
-  bool replace;                   /* one may come several times */
-  tsr_array *weights;             /* one number, 0 or more, for each slice; NULL: all as likely */
-  tsr_random_args by;             /* the key or keys, the stream, and where the result lies */
+  int64_t count TSR_REST_BY_NAME; /* number of slices of x along dim 0, per key */
+  bool replace;                   /* a slice may be drawn several times */
+  tsr_array *weights;             /* one number, 0 or more, per slice; NULL: all equally likely */
+  tsr_random_args by;             /* the key or keys, the stream, and the result's sharding */
   bool keyed;                     /* as in tsr_random_args */
 } tsr_choice_args;
 
-/* `count` of the slices of x along dim 0, by chance: tsr_choice(x, 5, .by = { .key = 7 }). Without
- * .replace, each is chosen among those left, with probabilities in proportion to the weights; of
- * weight 0 come last. Errors: TSR_EARG for more than there are, TSR_ESHAPE for weights that are not
- * as many; with .replace, weights that are all 0 fail what evaluates it, TSR_EVALUE. Returns an
- * array owned as results are. Local. */
+/* Returns `count` random slices of x along dim 0: tsr_choice(x, 5, .by = { .key = 7 }). Without
+ * .replace, each is drawn from the remaining slices with probabilities in proportion to the
+ * weights; slices of weight 0 come last. Errors: TSR_EARG for a count above the number of slices,
+ * TSR_ESHAPE for a wrong number of weights; with .replace, weights that are all 0 fail the terminal
+ * with TSR_EVALUE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_choice_at(const tsr_choice_args *args, const char *site);
 
 #ifdef __cplusplus
@@ -146,7 +145,7 @@ TSR_API tsr_array *tsr_choice_at(const tsr_choice_args *args, const char *site);
 #endif
 
 #ifndef __cplusplus
-/* The arguments' text first. */
+/* The first argument is the text of the arguments. */
 #define TSR_RANDOM_(text, ...) \
   (&(tsr_random_args){         \
       .keyed = tsr_argument_is_named(text, "key"), .size = sizeof(tsr_random_args), __VA_ARGS__ })

@@ -1,10 +1,10 @@
-/* Random draws by keys in C++: see tessera.hpp; what each call does stands in random.h.
+/* Random draws by keys in C++: see tessera.hpp; random.h documents the calls.
  *
  *   tessera::array keys = random_split(s.random_key(7), 2);
  *   tessera::array x = s.normal(7, { 3, 4 }), y = s.uniform(keys, { 10 });
  *
- * What makes arrays of nothing but a key is a member of the scope. `more` is C's struct of
- * arguments for the dtype, the place, the stream and the range; key and shape are put in. */
+ * Calls that need only a key are members of the scope. `more` is C's struct of arguments for the
+ * dtype, the sharding, the stream and the range; key and shape are set in it. */
 #ifndef TESSERA_RANDOM_HPP
 #define TESSERA_RANDOM_HPP
 
@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-/* What draws: an integer, or an array of keys, each of which draws. Its handle is borrowed for the
- * call. */
+/* A key: an integer, or an array of keys with a draw for each. The array's handle is borrowed for
+ * the call. */
 class key {
 public:
   template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0>
@@ -24,16 +24,16 @@ public:
   key(const array &keys) : number_(0), keys_(keys.raw())
   {
   }
-  /* The arguments of a draw by it. */
+  /* Returns the arguments of a draw by this key. */
   tsr_random_args drawn(tsr_random_args more, const shape &dims) const
   {
     more.key = number_;
-    more.keyed = !keys_; /* by 0, too */
+    more.keyed = !keys_; /* also for key 0 */
     more.keys = keys_;
     more.shape = dims.raw();
     return detail::sized(more);
   }
-  /* The same of what has its shape from elsewhere, or in `more`. */
+  /* Returns the arguments of a draw whose shape is in `more`, or given elsewhere. */
   tsr_random_args drawn(const tsr_random_args &more) const
   {
     return drawn(more, more.shape);
@@ -56,7 +56,7 @@ inline array random_fold_in(const array &keys, operand data, location at = locat
   return array(tsr_random_fold_in_at(keys.raw(), data.raw(), detail::site(at)));
 }
 
-/* ---- draws of places ---- */
+/* ---- draws of indices ---- */
 
 inline array categorical(const array &logits, key by, int dim = -1, tsr_random_args more = {},
                          location at = location::current())
@@ -72,7 +72,7 @@ inline array shuffle(const array &x, key by, int dim = 0, tsr_random_args more =
   return array(tsr_shuffle_at(x.raw(), dim, &more, detail::site(at)));
 }
 
-/* `more` has .replace and .by; weights are an argument here. */
+/* `more` has .replace and .by; the weights are a parameter. */
 inline array choice(const array &x, std::int64_t count, key by, tsr_choice_args more = {},
                     location at = location::current())
 {

@@ -4,10 +4,10 @@
  *   tsr_function *again = tsr_function_load(s, "loss.tsr");    in another program
  *   tsr_array *loss = tsr_call(again, w, x);                   the same bits
  *
- * A text has a function as it came out for one kind of arguments: its nodes with types, attributes
- * and lines, regions that it calls or loops over, numbers exactly, arrays from outside with all
- * elements, and meshes by their axes, of the first devices. What is of this process alone is
- * refused by name: tsr_callback, tsr_print, tsr_inspect_sharding. */
+ * A text has the program of a function for one signature: its nodes with types, attributes and
+ * source lines, the regions that it calls or loops over, numbers exactly, arrays from outside with
+ * all elements, and meshes by their axes, over the first devices. Operations with callbacks of this
+ * process are refused by name: tsr_callback, tsr_print, tsr_inspect_sharding. */
 #ifndef TESSERA_SAVED_H
 #define TESSERA_SAVED_H
 
@@ -17,45 +17,45 @@
 extern "C" {
 #endif
 
-/* Gives the text of a function for the types of arguments, which may be arrays or types. Owned
- * by the function's scope; `out` is untouched on failure. Errors: those of tsr_call,
- * TSR_EUNSUPPORTED for what cannot be written, such as more than 1024 arrays as arguments or
- * results. All processes meet where arrays from outside are read; without such arrays none waits
- * for another. Collective. */
+/* Writes the text of a function for the types of arguments, which may be arrays or types, to `out`.
+ * Owned by the function's scope; `out` is untouched on failure. Errors: those of tsr_call,
+ * TSR_EUNSUPPORTED for a function that has no text, such as one with more than 1024 arrays as
+ * arguments or results. All processes take part in reading arrays from outside; without such arrays
+ * no process waits for another. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_function_text_into_at(tsr_function *function, const char **out,
                                                           tsr_array *const *arguments, int count,
                                                           const char *site);
 
-/* As tsr_function_text_into, to a file, whole or not at all; names that end in .gz or .zst are
- * packed. Each process writes a file. Errors: TSR_EIO, too. Collective. */
+/* Writes the text of tsr_function_text_into to a file, whole or not at all; names that end in .gz
+ * or .zst are compressed. Each process writes a file. Errors: TSR_EIO, too. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_function_save_at(tsr_function *function, const char *path,
                                                      tsr_array *const *arguments, int count,
                                                      const char *site);
 
-/* Makes a function of a text, which takes arguments of the dtypes, shapes and forms that it was
- * saved for: others are TSR_EARG at the call. It reshards them to the specs that the saved ones
- * had, on the mesh that they lie on, which has the same axes (else TSR_EAXIS), or on one of the
- * first devices; what lay nowhere stays where it is. Of more devices than there are it can be
- * planned, not run. Saved again it has the same text. Errors: TSR_EPARSE with line and column,
- * those of tsr_mesh_make; the function then returns inert arrays. Lives until `scope` closes; NULL
- * only for a scope that is none. Local. */
+/* Makes a function from a text. The function takes arguments of the dtypes, shapes and forms that
+ * it was saved for: others are TSR_EARG at the call. The call reshards them to the saved specs, on
+ * the arguments' own mesh, which must have the same axes (else TSR_EAXIS), or on a mesh of the
+ * first devices; an argument that was unplaced stays where it is. A function for more devices than
+ * there are can be planned, not run. Saved again it has the same text. Errors: TSR_EPARSE with line
+ * and column, those of tsr_mesh_make; the function then returns inert arrays. Lives until `scope`
+ * closes; NULL only for a NULL or inert scope and out of memory. Local. */
 TSR_API tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text,
                                                 const char *site);
 
-/* As tsr_function_from_text, from a file. Errors: TSR_EIO, too. Local. */
+/* Makes a function as tsr_function_from_text does, from a file. Errors: TSR_EIO, too. Local. */
 TSR_API tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const char *site);
 
-/* Gives what a loaded function is as text: how many operations it has, its meshes, and a line for
- * each array of its arguments, of its result and from outside, with types, specs and bytes. The
- * lines of results have the specs that were asked for. Owned by the function's scope; `out` is
- * untouched on failure. Errors: TSR_EARG for a function of a callback. Local. */
+/* Writes a description of a loaded function to `out`: its number of operations, its meshes, and a
+ * line for each array of its arguments, of its result and from outside, with types, specs and
+ * bytes. The lines of results have the specs that were asked for. Owned by the function's scope;
+ * `out` is untouched on failure. Errors: TSR_EARG for a function of a callback. Local. */
 TSR_API TSR_MUST_USE tsr_status tsr_function_about_into_at(tsr_function *function, const char **out,
                                                            const char *site);
 
-/* Makes the arguments that a loaded function was saved for, as types (tsr_abstract) and trees of
- * them, and writes the first `room` of them to `out`. Returns how many there are, at most
- * TSR_MAX_ARGS; 0 on failure. Errors: TSR_EARG for a function of a callback. Owned by the
- * function's scope. Local. */
+/* Writes the arguments that a loaded function was saved for, as types (tsr_abstract) and trees of
+ * them, to `out`, at most `room` of them. Returns the number of arguments, at most TSR_MAX_ARGS; 0
+ * on failure. Errors: TSR_EARG for a function of a callback. Owned by the function's scope.
+ * Local. */
 TSR_API int tsr_function_arguments_at(tsr_function *function, tsr_array **out, int room,
                                       const char *site);
 

@@ -1,7 +1,7 @@
 /* Single values as arguments: numbers beside arrays and frames, values for the `?` of expressions.
  *
- * The selections by type name every type they take. What is not there, long double and _Float16
- * among it, does not compile: write the conversion that is meant, tsr_add(x, (double)y). */
+ * The macros choose by C type and list every type that they take. Other types, such as long double
+ * and _Float16, do not compile: convert explicitly, tsr_add(x, (double)y). */
 #ifndef TESSERA_SCALAR_H
 #define TESSERA_SCALAR_H
 
@@ -18,7 +18,7 @@ typedef enum tsr_scalar_kind {
   TSR_SCALAR_INT,      /* i */
   TSR_SCALAR_UINT,     /* u */
   TSR_SCALAR_FLOAT,    /* f */
-  TSR_SCALAR_TEXT      /* text, borrowed for the call that takes it; NULL is a null */
+  TSR_SCALAR_TEXT      /* text, borrowed for the call; NULL is a null */
 } tsr_scalar_kind;
 
 /* One value with its kind, so that large integers keep their bits. */
@@ -32,15 +32,16 @@ typedef struct tsr_scalar {
   };
 } tsr_scalar;
 
-/* Make a value; the macro TSR_VALUE chooses among them. Local. */
+/* Returns a bool as a value; the macro TSR_VALUE chooses among this and the next functions.
+ * Local. */
 TSR_API tsr_scalar tsr_scalar_bool(bool value);
-/* As tsr_scalar_bool for an integer. Local. */
+/* Returns an integer as a value. Local. */
 TSR_API tsr_scalar tsr_scalar_int(long long value);
-/* As tsr_scalar_bool for an unsigned integer, which keeps its bits. Local. */
+/* Returns an unsigned integer as a value; it keeps its bits. Local. */
 TSR_API tsr_scalar tsr_scalar_uint(unsigned long long value);
-/* As tsr_scalar_bool for a float. Local. */
+/* Returns a float as a value. Local. */
 TSR_API tsr_scalar tsr_scalar_float(double value);
-/* As tsr_scalar_bool for text, which is borrowed; NULL is a null. Local. */
+/* Returns a text as a value; the text is borrowed, NULL is a null. Local. */
 TSR_API tsr_scalar tsr_scalar_text(const char *value);
 
 #ifdef __cplusplus
@@ -49,8 +50,8 @@ TSR_API tsr_scalar tsr_scalar_text(const char *value);
 
 #ifndef __cplusplus
 /* clang-format off */
-/* The number types of a selection: the function for signed integers (and unsigned ones that fit
- * them), for unsigned ones, and for floats. */
+/* The number types of a _Generic selection: the function for signed integers (and for unsigned ones
+ * that fit them), the one for unsigned integers, and the one for floats. */
 #define TSR_NUMBERS_(signed_, unsigned_, float_)                                      \
       char: signed_, signed char: signed_, unsigned char: signed_,                    \
       short: signed_, unsigned short: signed_, int: signed_, unsigned: unsigned_,     \

@@ -1,4 +1,4 @@
-/* Scopes in C++, and what makes arrays of nothing: see tessera.hpp. */
+/* Scopes in C++, and the calls that make arrays in them: see tessera.hpp. */
 #ifndef TESSERA_SCOPE_HPP
 #define TESSERA_SCOPE_HPP
 
@@ -17,21 +17,22 @@ namespace detail {
 struct of_body {};
 } // namespace detail
 
-/* Owns the arrays and frames made while it is the newest of its thread; scopes close in turn. */
+/* Owns the arrays and frames that are made while it is the thread's newest scope; scopes close in
+ * reverse order. */
 class scope {
 public:
   explicit scope(const runtime &rt, location at = location::current())
       : scope(tsr_scope_open_at(rt.raw(), named(rt.raw(), at)), rt.raw())
   {
   }
-  /* A scope inside this one, which closes no later. */
+  /* Opens a scope nested in this one; it must close before this one. */
   scope nest(location at = location::current()) const
   {
     return scope(tsr_scope_nest_at(raw(), named(here_.rt, at)), here_.rt);
   }
   scope(const scope &) = delete;
   scope &operator=(const scope &) = delete;
-  /* Of a body: the library opened it and closes it. */
+  /* The scope of a body: the library opens and closes it. */
   scope(tsr_scope *raw, tsr_runtime *rt, detail::of_body) noexcept
       : here_{ raw, rt, detail::newest }, owned_(false)
   {
@@ -42,8 +43,8 @@ public:
     detail::newest = here_.outer;
     if (owned_) tsr_scope_close(here_.raw);
   }
-  /* Exchanges what two scopes own: a step of a loop keeps its results in a new scope, swaps, and
-   * the new one closes what the step made. */
+  /* Exchanges the contents of two scopes: a step of a loop keeps its results in a new scope and
+   * swaps, and the new scope then frees the rest of the step's arrays. */
   void swap(scope &other) noexcept
   {
     std::swap(here_.raw, other.here_.raw);
@@ -55,7 +56,7 @@ public:
   {
     return here_.raw;
   }
-  /* The entry of this thread's list of scopes. */
+  /* Returns this scope's entry in the thread's list of scopes. */
   detail::open_scope *entry() const
   {
     return &here_;
@@ -69,8 +70,8 @@ public:
     return array(
         tsr_put_at(raw(), data.data(), detail::dtype<T>::value, dims.raw(), on, detail::site(at)));
   }
-  /* Takes the vector over: no copy where one device holds all of it and it is aligned to 64
-   * bytes. */
+  /* Moves from the vector, without a copy where one device holds the whole array and it is aligned
+   * to 64 bytes. */
   template <class T>
   array adopt(std::vector<T> &&data, const shape &dims, tsr_sharding on = {},
               location at = location::current()) const
@@ -79,7 +80,8 @@ public:
                 "tessera::scope::adopt: the data has another number of elements");
     return detail::adopt(raw(), std::move(data), dims, on, detail::site(at));
   }
-  /* One vector a device, in order of the mesh's positions: each what tsr_shard_box says. */
+  /* Makes an array of one vector per device, in order of mesh positions, each of the size that
+   * tsr_shard_box gives. */
   template <class T>
   array from_shards(const std::vector<std::vector<T>> &shards, const shape &dims, tsr_sharding on,
                     location at = location::current()) const
@@ -87,15 +89,15 @@ public:
     check_parts(shards, dims, on);
     return detail::from_shards(raw(), shards, dims, on, detail::site(at));
   }
-  /* from_callback<float>({ 8, 8 }, fill, on): `fill(box, out)` writes the part that the box says to
-   * a float * and is called once a device; what it throws is thrown here. */
+  /* from_callback<float>({ 8, 8 }, fill, on): `fill(box, out)` writes the shard at `box` to a float
+   * * and is called once per device; an exception of it is thrown here. */
   template <class T, class Fill>
   array from_callback(const shape &dims, Fill fill, tsr_sharding on = {},
                       location at = location::current()) const
   {
     return detail::from_callback<T>(raw(), dims, fill, on, detail::site(at));
   }
-  /* Takes a tensor, after an error too. */
+  /* Takes a tensor over, also after an error. */
   array from_dlpack(dl_tensor tensor, tsr_sharding on = {}, location at = location::current()) const
   {
     tsr_dlpack_opts opts = detail::sized(tsr_dlpack_opts{ 0, on });
@@ -107,7 +109,7 @@ public:
     tsr_dlpack_opts opts = detail::sized(tsr_dlpack_opts{ 0, on });
     return array(tsr_from_dlpack_versioned_with(raw(), tensor.release(), &opts, detail::site(at)));
   }
-  /* An array of rank 0. */
+  /* Returns an array of rank 0. */
   array num(value number, location at = location::current()) const
   {
     return array(tsr_num_at(raw(), number.raw(), detail::site(at)));
@@ -117,7 +119,7 @@ public:
   {
     return array(tsr_full_at(raw(), value.raw(), dtype, dims.raw(), on, detail::site(at)));
   }
-  /* The index along a dim. */
+  /* Returns the index of each element along a dim. */
   array iota(tsr_dtype dtype, const shape &dims, int dim = 0, tsr_sharding on = {},
              location at = location::current()) const
   {
@@ -128,7 +130,7 @@ public:
   {
     return array(tsr_eye_at(raw(), dtype, dims.raw(), k, on, detail::site(at)));
   }
-  /* `more` has the dtype and where it lies. */
+  /* `more` has the dtype and the sharding. */
   array arange(double start, double stop, double step = 1, tsr_steps_args more = {},
                location at = location::current()) const
   {
@@ -168,7 +170,8 @@ public:
     more = by.drawn(more, dims);
     return array(tsr_exponential_at(raw(), scale, &more, detail::site(at)));
   }
-  /* By a rate, shape or probability: a number, or an array that broadcasts to the draws. */
+  /* The first parameter is the rate, shape or probability: a number, or an array that broadcasts to
+   * the draws. */
 #define TESSERA_DRAW_(name)                                                    \
   array name(operand of, key by, const shape &dims, tsr_random_args more = {}, \
              location at = location::current()) const                          \
@@ -180,7 +183,7 @@ public:
   TESSERA_DRAW_(gamma)
   TESSERA_DRAW_(bernoulli)
 #undef TESSERA_DRAW_
-  /* Between two numbers. */
+  /* Draws lie between two numbers. */
 #define TESSERA_DRAW_(name, type)                                                       \
   array name(type low, type high, key by, const shape &dims, tsr_random_args more = {}, \
              location at = location::current()) const                                   \
@@ -197,8 +200,7 @@ public:
     more = by.drawn(more);
     return array(tsr_permutation_at(raw(), count, &more, detail::site(at)));
   }
-  /* Evaluates an array of a scope inside this one, or all of a tree: the values stay here when that
-   * closes. */
+  /* Evaluates an array or a tree of a nested scope and moves the values to this scope. */
   array keep(const array &a, location at = location::current()) const
   {
     return array(tsr_tree_keep_at(raw(), a.raw(), detail::site(at)));
@@ -225,14 +227,16 @@ private:
   {
     if (dims.count() != count) throw error(TSR_ESHAPE, what);
   }
-  /* C takes pointers on trust; vectors know how long they are. */
+  /* Checks the lengths of the vectors, which C's pointers do not have. */
   template <class T>
   static void check_parts(const std::vector<std::vector<T>> &shards, const shape &dims,
                           const tsr_sharding &on)
   {
     for (std::size_t p = 0; p < shards.size(); p++) {
       tsr_box box;
-      if (tsr_shard_box(&on, dims.raw(), detail::count_of(p), &box)) return; /* the call says why */
+      if (tsr_shard_box(&on, dims.raw(), detail::count_of(p), &box))
+        return; /* the call reports the
+                                                                              * error */
       std::size_t count = 1;
       for (int d = 0; d < dims.raw().rank; d++) count *= static_cast<std::size_t>(box.size[d]);
       if (shards[p].size() != count)
@@ -244,7 +248,7 @@ private:
   {
     return tsr_runtime_site(rt, detail::place(at).c_str());
   }
-  mutable detail::open_scope here_; /* functions are kept there */
+  mutable detail::open_scope here_; /* has the bodies of functions */
   bool owned_;
 };
 

@@ -1,5 +1,4 @@
-/* Views and other shapes in C++: see tessera.hpp; what each call does stands in array.h and
- * shape.h. */
+/* Views and other shapes in C++: see tessera.hpp; array.h and shape.h document the calls. */
 #ifndef TESSERA_SHAPE_HPP
 #define TESSERA_SHAPE_HPP
 
@@ -34,7 +33,7 @@ inline array slice(const array &a, std::initializer_list<range> ranges,
   return array(tsr_slice_at(a.raw(), raw.data(), detail::count_of(raw.size()), detail::site(at)));
 }
 
-/* No dims: all of them backwards. */
+/* An empty list reverses all dims. */
 inline array transpose(const array &a, std::initializer_list<int> dims = {},
                        location at = location::current())
 {
@@ -42,7 +41,7 @@ inline array transpose(const array &a, std::initializer_list<int> dims = {},
       tsr_transpose_at(a.raw(), dims.begin(), detail::count_of(dims.size()), detail::site(at)));
 }
 
-/* No dims: all of them. */
+/* An empty list means all dims. */
 inline array flip(const array &a, std::initializer_list<int> dims = {},
                   location at = location::current())
 {
@@ -54,7 +53,7 @@ inline array broadcast_to(const array &a, const shape &to, location at = locatio
   return array(tsr_broadcast_to_at(a.raw(), to.raw(), detail::site(at)));
 }
 
-/* `more` has the borders and what stands there. */
+/* `more` has the borders and their value. */
 inline array pad(const array &a, tsr_pad_args more, location at = location::current())
 {
   more.x = a.raw();
@@ -95,7 +94,7 @@ inline array expand_dims(const array &a, std::initializer_list<int> dims,
   return array(tsr_expand_dims_at(a.raw(), detail::dim_set(dims), detail::site(at)));
 }
 
-/* No dims: all of size 1. */
+/* An empty list means all dims of size 1. */
 inline array squeeze(const array &a, std::initializer_list<int> dims = {},
                      location at = location::current())
 {
@@ -114,7 +113,7 @@ inline array roll(const array &a, std::int64_t shift, int dim, location at = loc
   return array(tsr_roll_at(a.raw(), &shift, &dim, 1, detail::site(at)));
 }
 
-/* Along several dims: a shift for each. */
+/* Rolls along several dims, with a shift for each. */
 inline array roll(const array &a, std::initializer_list<std::int64_t> shifts,
                   std::initializer_list<int> dims, location at = location::current())
 {
@@ -191,7 +190,7 @@ inline std::vector<array> meshgrid(const std::vector<array> &arrays, bool swappe
   return out.arrays();
 }
 
-/* ---- at places that arrays say ---- */
+/* ---- at indices in arrays ---- */
 
 inline array dynamic_slice(const array &a, const array &starts, const shape &sizes,
                            location at = location::current())

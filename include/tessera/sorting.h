@@ -1,4 +1,4 @@
-/* Along a dim of an array: order, and prefixes. Whatever mesh it lies on, results are the same. */
+/* Sorts and prefix sums along a dim of an array. Results are the same on every mesh. */
 #ifndef TESSERA_SORTING_H
 #define TESSERA_SORTING_H
 
@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-/* Negative dims count from the end. Results are owned as results of operations are. */
+/* Negative dims count from the end. Results are owned as results are (base.h). */
 
 /* ---- order ----------------------------------------------------------------------------- */
 
-/* What is sorted: tsr_sort(x, 0), tsr_sort(x, -1, .descending = true). */
+/* Arguments of tsr_sort and tsr_argsort: tsr_sort(x, 0), tsr_sort(x, -1, .descending = true). */
 typedef struct tsr_sort_args {
   size_t size;
   tsr_array *x;
@@ -20,66 +20,65 @@ typedef struct tsr_sort_args {
   bool descending;
 } tsr_sort_args;
 
-/* The elements along `dim` in ascending or descending order, of x's shape and dtype: NaN last in
- * both, -0 and 0 equal, equal ones as they were. Error: TSR_EARG for a dim that x has not.
- * Local. */
+/* Returns the elements sorted along `dim` in ascending or descending order, of x's shape and dtype:
+ * NaN last in both orders, -0 equal to 0, stable. Error: TSR_EARG for a dim out of range. Local. */
 TSR_API tsr_array *tsr_sort_at(const tsr_sort_args *args, const char *site);
 
-/* Where the elements that tsr_sort gives were along `dim`, as i64. Asked for both, it sorts once.
- * Error: TSR_EARG. Local. */
+/* Returns the indices (i64) that sort x along `dim` as tsr_sort does. A program that needs both
+ * sorts once. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_argsort_at(const tsr_sort_args *args, const char *site);
 
-/* The places, as i64, that put the last of `count` keys in ascending order along `dim`, where it is
- * equal the one before, and so on: NumPy's lexsort. Keys have one shape and may differ in dtype.
- * Errors: TSR_ESHAPE, TSR_EARG for a key that is NULL or a dim that they have not. Local. */
+/* Returns the indices (i64) that sort along `dim` by the last of `count` keys; ties by the key
+ * before it, and so on (NumPy's lexsort). Keys have one shape and may differ in dtype. Errors:
+ * TSR_ESHAPE, TSR_EARG for a NULL key or a dim out of range. Local. */
 TSR_API tsr_array *tsr_lexsort_at(tsr_array *const *keys, int count, int dim, const char *site);
 
-/* The `count` largest elements along `dim` in descending order: NaN first, equal ones as they were.
- * Error: TSR_EARG for more than there are. Local. */
+/* Returns the `count` largest elements along `dim` in descending order: NaN first, stable. Error:
+ * TSR_EARG for a count above the dim's size. Local. */
 TSR_API tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
 
-/* Where the elements that tsr_top_k gives were along `dim`, as i64. Error: TSR_EARG. Local. */
+/* Returns the indices (i64) along `dim` of the elements of tsr_top_k. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
 
-/* The elements along `dim` so that the one at `kth` (negative: from the end) is where a sort puts
- * it, none before it larger and none behind it smaller. The others are in order, too: of all that a
- * partition may give it is the one that does not depend on how it is made. Error: TSR_EARG for a
- * place or a dim that there is not. Local. */
+/* Returns the elements partitioned along `dim`: the element at `kth` (negative: from the end) is
+ * the one that a sort puts there, none before it is larger and none after it smaller. The others
+ * are sorted, too: of all partitions this one does not depend on the algorithm. Error: TSR_EARG for
+ * an index or a dim out of range. Local. */
 TSR_API tsr_array *tsr_partition_at(tsr_array *a, int64_t kth, int dim, const char *site);
 
-/* Where the elements that tsr_partition gives were along `dim`, as i64. Error: TSR_EARG. Local. */
+/* Returns the indices (i64) along `dim` of the elements of tsr_partition. Error: TSR_EARG.
+ * Local. */
 TSR_API tsr_array *tsr_argpartition_at(tsr_array *a, int64_t kth, int dim, const char *site);
 
 /* ---- prefixes -------------------------------------------------------------------------- */
 
-/* What goes along a dim: tsr_cumsum(x, 0), tsr_cumsum(x, 0, .reverse = true). */
+/* Arguments of prefix sums and their like: tsr_cumsum(x, 0), tsr_cumsum(x, 0, .reverse = true). */
 typedef struct tsr_scan_args {
   size_t size;
   tsr_array *x;
   int dim TSR_REST_BY_NAME;
-  bool reverse; /* from the last element on: each is made of those behind it */
+  bool reverse; /* from the last element on: each result covers the elements after it */
 } tsr_scan_args;
 
-/* The sums of all elements up to each along `dim`, that one included; integers and bools as i64
- * (unsigned ones u64), wrapping, floats exactly and rounded once each. Error: TSR_EARG for a dim
- * that x has not, as of all that follow. Local. */
+/* Returns the prefix sums along `dim`, each with its own element: integers and bools as i64
+ * (unsigned ones u64), wrapping; floats exact and rounded once each. Error: TSR_EARG for a dim out
+ * of range, as in all calls below. Local. */
 TSR_API tsr_array *tsr_cumsum_at(const tsr_scan_args *args, const char *site);
 
-/* The products of all elements up to each; dtypes as of tsr_cumsum. Floats are multiplied in order,
+/* Returns the prefix products along `dim`; dtypes as in tsr_cumsum. Floats are multiplied in order,
  * in f64, and rounded to their dtype. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_cumprod_at(const tsr_scan_args *args, const char *site);
 
-/* The largest of all elements up to each along `dim`; NaN wins, -0 < +0. Error: TSR_EARG. Local. */
+/* Returns the largest element so far along `dim`; NaN wins, -0 < +0. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_cummax_at(const tsr_scan_args *args, const char *site);
 
-/* The smallest of all elements up to each along `dim`; NaN wins, -0 < +0. Error: TSR_EARG.
- * Local. */
+/* Returns the smallest element so far along `dim`; NaN wins, -0 < +0. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_cummin_at(const tsr_scan_args *args, const char *site);
 
-/* As tsr_cumsum where NaN counts as 0. Error: TSR_EARG. Local. */
+/* Returns the prefix sums of tsr_cumsum with NaN counted as 0. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_nancumsum_at(const tsr_scan_args *args, const char *site);
 
-/* As tsr_cumprod where NaN counts as 1. Error: TSR_EARG. Local. */
+/* Returns the prefix products of tsr_cumprod with NaN counted as 1. Error: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_nancumprod_at(const tsr_scan_args *args, const char *site);
 
 #ifdef __cplusplus

@@ -1,5 +1,4 @@
-/* Order and prefixes along a dim in C++: see tessera.hpp; what each call does stands in
- * sorting.h. */
+/* Sorts and prefix sums along a dim in C++: see tessera.hpp; sorting.h documents the calls. */
 #ifndef TESSERA_SORTING_HPP
 #define TESSERA_SORTING_HPP
 
@@ -42,7 +41,7 @@ TESSERA_SCAN_(nancumsum)
 TESSERA_SCAN_(nancumprod)
 #undef TESSERA_SCAN_
 
-/* `count` or `kth` elements along a dim. */
+/* n is the `count` or `kth` of the call. */
 #define TESSERA_SOME_(name)                                           \
   inline array name(const array &x, std::int64_t n, int dim = -1,     \
                     location at = location::current())                \

@@ -1,4 +1,4 @@
-/* Arrays of memory and of callbacks in C++, for the scope that makes them: see tessera.hpp. */
+/* Arrays made from memory and callbacks in C++, for the scope that owns them: see tessera.hpp. */
 #ifndef TESSERA_SOURCES_HPP
 #define TESSERA_SOURCES_HPP
 
@@ -11,8 +11,8 @@
 namespace tessera {
 namespace detail {
 
-/* What a C callback is given: a function of the user's, and what it threw, which must not cross
- * the library. */
+/* The `user` of a C callback: the caller's function, and its exception, which must not cross the
+ * library. */
 template <class T, class Fill> struct filler {
   Fill &fill;
   std::exception_ptr thrown;
@@ -64,7 +64,7 @@ array from_shards(tsr_scope *scope, const std::vector<std::vector<T>> &shards, c
   return array(tsr_from_shards_at(scope, &args, site));
 }
 
-/* The library keeps the vector until it has no more use for its memory. */
+/* The library keeps the vector as long as it uses its memory. */
 template <class T>
 array adopt(tsr_scope *scope, std::vector<T> &&data, const shape &dims, tsr_sharding on,
             const char *site)

@@ -1,7 +1,7 @@
-/* Statistics and comparisons of whole arrays, and what softmax is made of: compositions of the
- * operations of operations.h, so they lie and move as these do.
+/* Statistics and comparisons of whole arrays, and softmax: compositions of the operations of
+ * operations.h, with their shardings and collectives.
  *
- * Integers and bools become f64 where a float is the result. Results are owned as results are
+ * Integers and bools become f64 where the result is a float. Results are owned as results are
  * (base.h). */
 #ifndef TESSERA_STATISTICS_H
 #define TESSERA_STATISTICS_H
@@ -14,12 +14,12 @@ extern "C" {
 
 /* ---- reductions: arguments as of tsr_sum ---- */
 
-/* The largest element less the smallest. Errors as of tsr_max. Local. */
+/* Returns the largest element minus the smallest (peak to peak). Errors as tsr_max. Local. */
 TSR_API tsr_array *tsr_ptp_at(const tsr_reduce_args *args, const char *site);
-/* The root of the sum of squares: squares are exact, or in f64 two parts of them, and each sum is
- * rounded once. Of none: 0. Local. */
+/* Returns the Euclidean norm, the root of the sum of squares: squares are exact, of f64 as two
+ * addends, and each sum is rounded once. The norm of no elements is 0. Local. */
 TSR_API tsr_array *tsr_norm_at(const tsr_reduce_args *args, const char *site);
-/* log(sum(exp(x))) without overflow on the way; of none: -inf. Local. */
+/* Returns log(sum(exp(x))) without overflow on the way; -inf for no elements. Local. */
 TSR_API tsr_array *tsr_logsumexp_at(const tsr_reduce_args *args, const char *site);
 
 /* Arguments of tsr_average. */
@@ -27,20 +27,20 @@ typedef struct tsr_average_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
   tsr_array *weights; /* of the shape of `dims`, or broadcast to x; NULL: all 1 */
-  tsr_dims dims;      /* none = all */
+  tsr_dims dims;      /* zeros = all */
   bool keep_dims;
 } tsr_average_args;
 
-/* The exact sum of x * weights over that of the weights: tsr_average(x, .weights = w). Weights
- * whose sum is 0 give NaN or an infinity. Local. */
+/* Returns the exact sum of x * weights divided by that of the weights: tsr_average(x, .weights =
+ * w). Weights whose sum is 0 give NaN or an infinity. Local. */
 TSR_API tsr_array *tsr_average_at(const tsr_average_args *args, const char *site);
 
-/* What a quantile is that falls between two elements. */
+/* The value of a quantile between two elements. */
 typedef enum tsr_between {
-  TSR_BETWEEN_LINEAR, /* on the line from one to the other */
+  TSR_BETWEEN_LINEAR, /* linear interpolation */
   TSR_BETWEEN_LOWER,
   TSR_BETWEEN_HIGHER,
-  TSR_BETWEEN_NEAREST, /* ties to the even place */
+  TSR_BETWEEN_NEAREST, /* ties to the even index */
   TSR_BETWEEN_MIDPOINT
 } tsr_between;
 
@@ -49,31 +49,32 @@ typedef struct tsr_quantile_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
   double q;       /* tsr_quantile: 0..1, tsr_percentile: 0..100 */
-  tsr_dims dims;  /* none = all */
-  bool keep_dims; /* dims stay with size 1 */
+  tsr_dims dims;  /* zeros = all */
+  bool keep_dims; /* reduced dims stay with size 1 */
   tsr_between between;
-  bool skip_nan; /* NaN does not count; else the quantile of what has one is NaN */
+  bool skip_nan; /* NaN does not count; otherwise a NaN makes the quantile NaN */
 } tsr_quantile_args;
 
-/* The element below which the part `q` of those along some dims lies: tsr_quantile(x, .q = 0.25,
- * .dims = TSR_DIMS(1)). Several dims are looked at as one, to which tsr_reshape brings them. Of
- * none: NaN. Errors: TSR_EARG for a q out of range and for dims that x has not. Local. */
+/* Returns quantile `q` of the elements along some dims: tsr_quantile(x, .q = 0.25, .dims =
+ * TSR_DIMS(1)). tsr_reshape merges several dims into one. The quantile of no elements is NaN.
+ * Errors: TSR_EARG for a q or a dim out of range. Local. */
 TSR_API tsr_array *tsr_quantile_at(const tsr_quantile_args *args, const char *site);
-/* As tsr_quantile, q in hundredths. Local. */
+/* Returns a quantile as tsr_quantile does, with q in hundredths. Local. */
 TSR_API tsr_array *tsr_percentile_at(const tsr_quantile_args *args, const char *site);
-/* As tsr_quantile of 0.5; `q` does not count. Local. */
+/* Returns the quantile 0.5 of tsr_quantile; `q` is ignored. Local. */
 TSR_API tsr_array *tsr_median_at(const tsr_quantile_args *args, const char *site);
 
 /* Arguments of tsr_cov. */
 typedef struct tsr_cov_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  bool biased;       /* divide by the observations, not by one less */
+  bool biased;       /* divides by the number of observations, not by one less */
   bool reproducible; /* as in tsr_product_args */
 } tsr_cov_args;
 
-/* The covariances of the rows of x: variables down, observations across; of one dim its variance.
- * A product of matrices (docs/NUMERICS.md). Error: TSR_ESHAPE beyond two dims. Local. */
+/* Returns the covariance matrix of the rows of x: a row is a variable, a column an observation; for
+ * one dim its variance, by a matrix product (docs/NUMERICS.md). Error: TSR_ESHAPE beyond two
+ * dims. Local. */
 TSR_API tsr_array *tsr_cov_at(const tsr_cov_args *args, const char *site);
 
 /* ---- comparisons of arrays ---- */
@@ -82,23 +83,26 @@ TSR_API tsr_array *tsr_cov_at(const tsr_cov_args *args, const char *site);
 typedef struct tsr_close_args {
   size_t size;
   tsr_array *a, *b TSR_REST_BY_NAME;
-  double rtol;    /* of the size of b; 0: 1e-5; negative: none */
-  double atol;    /* besides; 0: 1e-8; negative: none */
+  double rtol;    /* relative to |b|; 0: 1e-5; negative: none */
+  double atol;    /* absolute; 0: 1e-8; negative: none */
   bool equal_nan; /* NaN is close to NaN */
 } tsr_close_args;
 
-/* Whether |a - b| <= atol + rtol |b|, or both are the same infinity, as bool. Local. */
+/* Returns, for each element, whether |a - b| <= atol + rtol |b|, or both are the same infinity, as
+ * bool. Local. */
 TSR_API tsr_array *tsr_isclose_at(const tsr_close_args *args, const char *site);
-/* Whether all elements are close, of rank 0. Local. */
+/* Returns whether all elements are close, as a bool of rank 0. Local. */
 TSR_API tsr_array *tsr_allclose_at(const tsr_close_args *args, const char *site);
-/* Whether shapes and all elements are equal, of rank 0; only `equal_nan` counts besides. Local. */
+/* Returns whether shapes and all elements are equal, as a bool of rank 0; of the options only
+ * `equal_nan` counts. Local. */
 TSR_API tsr_array *tsr_array_equal_at(const tsr_close_args *args, const char *site);
 
 /* ---- along a dim ---- */
 
-/* exp(x) over its sum along `dim`, without overflow on the way; integers become f64. Local. */
+/* Returns exp(x) divided by its sum along `dim`, without overflow on the way; integers become f64.
+ * Local. */
 TSR_API tsr_array *tsr_softmax_at(tsr_array *a, int dim, const char *site);
-/* The logarithm of tsr_softmax. Local. */
+/* Returns the logarithm of tsr_softmax. Local. */
 TSR_API tsr_array *tsr_log_softmax_at(tsr_array *a, int dim, const char *site);
 
 #ifdef __cplusplus

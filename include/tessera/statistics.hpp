@@ -1,5 +1,5 @@
-/* Statistics and comparisons of whole arrays in C++: see tessera.hpp; what each call does stands
- * in statistics.h. ptp, norm and logsumexp are members of array, as other reductions. */
+/* Statistics and comparisons of whole arrays in C++: see tessera.hpp; statistics.h documents the
+ * calls. ptp, norm and logsumexp are members of array, as other reductions. */
 #ifndef TESSERA_STATISTICS_HPP
 #define TESSERA_STATISTICS_HPP
 
@@ -20,7 +20,7 @@ inline array average(const array &x, const array &weights, std::initializer_list
   return array(tsr_average_at(&args, detail::site(at)));
 }
 
-/* `more` says what is between two elements, whether the dim stays, and whether NaN counts. */
+/* `more` has the interpolation, .keep_dims and .skip_nan. */
 #define TESSERA_QUANTILE_(name)                                                     \
   inline array name(const array &x, double q, std::initializer_list<int> dims = {}, \
                     tsr_quantile_args more = {}, location at = location::current()) \
@@ -53,7 +53,7 @@ inline array cov(const array &x, bool biased = false, location at = location::cu
   return array(tsr_cov_at(&args, detail::site(at)));
 }
 
-/* `more` has the tolerances, and whether NaN is close to NaN. */
+/* `more` has the tolerances and .equal_nan. */
 #define TESSERA_CLOSE_(name)                                                  \
   inline array name(const array &a, const array &b, tsr_close_args more = {}, \
                     location at = location::current())                        \

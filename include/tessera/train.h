@@ -1,14 +1,14 @@
-/* What training takes beside gradients: losses, first values, rates and steps of optimisers.
+/* Training besides gradients: losses, initial values, learning rates, optimiser steps and metrics.
  *
- *   tsr_array *kept = tsr_adam_state(model);
+ *   tsr_array *state = tsr_adam_state(model);
  *   ...
- *   tsr_array *next = tsr_adam(model, slope, kept, .rate = TSR_OPERAND(1e-3));
- *   model = tsr_item(next, 0), kept = tsr_item(next, 1);
+ *   tsr_array *next = tsr_adam(model, gradient, state, .rate = TSR_OPERAND(1e-3));
+ *   model = tsr_item(next, 0), state = tsr_item(next, 1);
  *
- * A model is a tree of floats, its gradient a tree of the same form, and what an optimiser keeps
- * from step to step is a tree too: all three go through functions like any arrays. Layers are
- * functions of the program. All of this is made of operations: it lies where its operands do, and
- * its numbers are the same on any mesh. */
+ * A model is a tree of floats, its gradient is a tree of the same form, and an optimiser's state is
+ * a tree too: all three pass through functions like other arrays. Layers are functions of the
+ * program. All calls here are made of operations: results take the sharding of their operands, and
+ * their numbers are the same on any mesh. */
 #ifndef TESSERA_TRAIN_H
 #define TESSERA_TRAIN_H
 
@@ -24,23 +24,23 @@ extern "C" {
 typedef struct tsr_cross_entropy_args {
   size_t size;
   tsr_array *scores; /* floats [..., classes] */
-  /* Integers [...], which class; or floats [..., classes], how likely each is. */
+  /* Integers [...], the class; or floats [..., classes], the probability of each class. */
   tsr_array *truth TSR_REST_BY_NAME;
-  double smoothing; /* so much of the truth is given to all classes alike, 0 to 1 */
+  double smoothing; /* the share of the truth that is spread over all classes, 0 to 1 */
 } tsr_cross_entropy_args;
 
-/* What each line of `scores` says against `truth`: the logarithm of its softmax, times -1, where
- * the true class is, or summed as likely as classes are. tsr_mean of it is the usual loss. A line
- * whose class is none of those that are there counts as 0 and has no gradient.
- * tsr_cross_entropy(scores, digits), tsr_cross_entropy(scores, digits, .smoothing = 0.1). Errors:
- * TSR_EDTYPE, TSR_ESHAPE, TSR_EARG for a smoothing out of range. Returns an array of the shape of
- * `scores` without its last dim, owned as results are. Local. */
+/* Returns the cross-entropy of `scores` (logits) and `truth`, an array of the shape of `scores`
+ * without its last dim, owned as results are: tsr_cross_entropy(scores, digits),
+ * tsr_cross_entropy(scores, digits, .smoothing = 0.1). Each element is -log(softmax(scores)) at the
+ * true class, or summed with the probabilities of classes as weights; tsr_mean of it is the usual
+ * loss. A class out of range counts as 0 and has no gradient. Errors: TSR_EDTYPE, TSR_ESHAPE,
+ * TSR_EARG for a smoothing out of range. Local. */
 TSR_API tsr_array *tsr_cross_entropy_at(const tsr_cross_entropy_args *args, const char *site);
 
-/* ---- first values ------------------------------------------------------------------------- */
+/* ---- initial values ----------------------------------------------------------------------- */
 
-/* What the variance of first values is: of an array [..., in, out], whose dims before these are a
- * window of so many places, `ins` is in times places, and `outs` out times places. */
+/* The variance of initial values of an array [..., in, out]. The dims before these are a window
+ * with so many positions; `ins` is in times positions, and `outs` is out times positions. */
 typedef enum tsr_initial_rule {
   TSR_GLOROT, /* 2 / (ins + outs) */
   TSR_HE,     /* 2 / ins */
@@ -50,126 +50,131 @@ typedef enum tsr_initial_rule {
 typedef enum tsr_initial_law {
   TSR_INITIAL_UNIFORM,
   TSR_INITIAL_NORMAL,
-  TSR_INITIAL_TRUNCATED /* normal, none beyond two deviations of what is cut; of that variance */
+  TSR_INITIAL_TRUNCATED /* a normal cut at two of its deviations, then scaled to the variance */
 } tsr_initial_law;
 
-/* Draws first values of mean 0, as JAX's initializers scale them: tsr_initial(s, TSR_HE,
- * TSR_INITIAL_NORMAL, .key = 1, .shape = TSR_SHAPE(784, 512), .dtype = TSR_F32). Errors: those of
- * tsr_uniform, TSR_ESHAPE for fewer than two dims, TSR_EARG for another rule or law. Returns an
- * array owned as results are. Local. */
+/* Returns random initial values of mean 0 with the variance of JAX's initializers, owned as results
+ * are: tsr_initial(s, TSR_HE, TSR_INITIAL_NORMAL, .key = 1, .shape = TSR_SHAPE(784, 512), .dtype =
+ * TSR_F32). Errors: those of tsr_uniform, TSR_ESHAPE for fewer than two dims, TSR_EARG for an
+ * unknown rule or law. Local. */
 TSR_API tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_law law,
                                   const tsr_random_args *args, const char *site);
 
-/* ---- rates -------------------------------------------------------------------------------- */
+/* ---- learning rates ----------------------------------------------------------------------- */
 
 typedef enum tsr_schedule_kind {
   TSR_SCHEDULE_CONSTANT, /* .rate */
-  TSR_SCHEDULE_COSINE,   /* from .rate to .end along half a wave, which is over at step .steps */
-  TSR_SCHEDULE_STEPS     /* .rate, times .factor after each .every steps */
+  /* half a cosine wave from .rate to .end, which it reaches at step .steps */
+  TSR_SCHEDULE_COSINE,
+  TSR_SCHEDULE_STEPS /* .rate, multiplied by .factor after each .every steps */
 } tsr_schedule_kind;
 
 typedef struct tsr_schedule_args {
   size_t size;
-  tsr_array *step; /* an integer, counted from 0: tsr_field(kept, "step") */
+  tsr_array *step; /* an integer, counted from 0: tsr_field(state, "step") */
   tsr_schedule_kind kind TSR_REST_BY_NAME;
   double rate;
-  int64_t warmup; /* steps in which the rate rises from 0 to .rate, before what `kind` says */
-  int64_t steps;  /* of TSR_SCHEDULE_COSINE: with those of the warm-up */
+  /* first steps, in which the rate rises from 0 to .rate; `kind` applies after them */
+  int64_t warmup;
+  int64_t steps; /* for TSR_SCHEDULE_COSINE: with the warm-up */
   double end;
-  int64_t every; /* of TSR_SCHEDULE_STEPS */
+  int64_t every; /* for TSR_SCHEDULE_STEPS */
   double factor;
 } tsr_schedule_args;
 
-/* The rate at a step, a scalar f64: tsr_schedule(step, TSR_SCHEDULE_COSINE, .rate = 0.1, .warmup =
- * 100, .steps = 1000). Errors: TSR_EDTYPE for a step that is no integer, TSR_EARG for numbers that
- * cannot be. Returns an array owned as results are. Local. */
+/* Returns the learning rate at a step, a scalar f64 owned as results are: tsr_schedule(step,
+ * TSR_SCHEDULE_COSINE, .rate = 0.1, .warmup = 100, .steps = 1000). Errors: TSR_EDTYPE for a step
+ * that is not an integer, TSR_EARG for numbers out of range. Local. */
 TSR_API tsr_array *tsr_schedule_at(const tsr_schedule_args *args, const char *site);
 
 /* ---- gradients ---------------------------------------------------------------------------- */
 
-/* The square root of the sum of the squares of all elements of a tree of floats, a scalar of the
- * dtype of its first array. Error: TSR_EDTYPE. Returns an array owned as results are. Local. */
+/* Returns the square root of the sum of squares of all elements of a tree of floats, a scalar of
+ * the dtype of its first array, owned as results are. Error: TSR_EDTYPE. Local. */
 TSR_API tsr_array *tsr_global_norm_at(tsr_array *tree, const char *site);
-/* A tree times what makes its tsr_global_norm `limit`, where that is larger. Errors: TSR_EDTYPE,
- * TSR_EARG for a limit that is not positive. Returns a tree owned as results are. Local. */
+/* Returns a tree scaled down so that its tsr_global_norm is `limit`, or unchanged if the norm is
+ * smaller; owned as results are. Errors: TSR_EDTYPE, TSR_EARG for a limit that is not positive.
+ * Local. */
 TSR_API tsr_array *tsr_clip_norm_at(tsr_array *tree, double limit, const char *site);
 
 /* ---- optimisers --------------------------------------------------------------------------- */
 
-/* What an optimiser keeps: trees of the model's form beside the number of steps that were made,
- * (step, velocity) and (step, mean, square). Elements of bf16 and f16 are kept and counted in f32.
- * Error: TSR_EDTYPE for a model of what is no float. Returns a tree owned as results are. Local. */
+/* Returns the first state of tsr_sgd for a model, (step, velocity), owned as results are: the
+ * number of steps made, and a tree of the model's form. The state of bf16 and f16 elements is f32.
+ * Error: TSR_EDTYPE for a model that is not of floats. Local. */
 TSR_API tsr_array *tsr_sgd_state_at(tsr_array *model, const char *site);
-/* As tsr_sgd_state. Local. */
+/* Returns the first state of tsr_adam for a model, (step, mean, square); otherwise as
+ * tsr_sgd_state. Local. */
 TSR_API tsr_array *tsr_adam_state_at(tsr_array *model, const char *site);
 
 typedef struct tsr_sgd_args {
   size_t size;
   tsr_array *model, *gradient, *state TSR_REST_BY_NAME;
-  tsr_operand rate; /* TSR_OPERAND(0.1), or a scalar such as tsr_schedule makes */
+  tsr_operand rate; /* TSR_OPERAND(0.1), or a scalar such as a result of tsr_schedule */
   double momentum;
   bool nesterov;
-  double decay; /* so much of the model is added to its gradient */
+  double decay; /* weight decay: decay * model is added to the gradient */
 } tsr_sgd_args;
 
-/* One step of stochastic gradient descent, as PyTorch's SGD: velocity = momentum * velocity +
- * gradient, model -= rate * velocity. tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(0.1),
- * .momentum = 0.9). Errors: TSR_EARG (trees of other forms, no rate, numbers that cannot be),
- * TSR_ESHAPE, TSR_EDTYPE. Returns the tuple of the next model, which lies as `model` where that
- * lies somewhere, and the next state, owned as results are. Local. */
+/* Returns the model and state after one step of stochastic gradient descent, as PyTorch's SGD:
+ * velocity = momentum * velocity + gradient, model -= rate * velocity. tsr_sgd(model, gradient,
+ * state, .rate = TSR_OPERAND(0.1), .momentum = 0.9). The result is a tuple (model, state), owned as
+ * results are; the new model takes the sharding of a placed `model`. Errors: TSR_EARG (trees of
+ * other forms, no rate, numbers out of range), TSR_ESHAPE, TSR_EDTYPE. Local. */
 TSR_API tsr_array *tsr_sgd_at(const tsr_sgd_args *args, const char *site);
 
 typedef struct tsr_adam_args {
   size_t size;
   tsr_array *model, *gradient, *state TSR_REST_BY_NAME;
-  tsr_operand rate;            /* as of tsr_sgd */
-  double beta1, beta2, smooth; /* below 1; 0: 0.9, 0.999 and 1e-8 */
-  double decay;                /* AdamW: the model loses rate * decay of itself, too */
+  tsr_operand rate;            /* as for tsr_sgd */
+  double beta1, beta2, smooth; /* betas below 1; 0: 0.9, 0.999 and 1e-8 */
+  double decay;                /* AdamW: rate * decay * model is subtracted from the model too */
 } tsr_adam_args;
 
-/* One step of Adam, with .decay of AdamW, as PyTorch's: mean and square are moving means of the
- * gradient and its square, both corrected for their beginning at 0, and model -= rate * mean /
- * (sqrt(square) + smooth). Errors and result as of tsr_sgd. Local. */
+/* Returns the model and state after one step of Adam, or with .decay of AdamW, as PyTorch's: mean
+ * and square are moving averages of the gradient and its square, corrected for their start at 0,
+ * and model -= rate * mean / (sqrt(square) + smooth). Result and errors as of tsr_sgd. Local. */
 TSR_API tsr_array *tsr_adam_at(const tsr_adam_args *args, const char *site);
 
 /* ---- metrics ------------------------------------------------------------------------------ */
 
-/* What is known of numbers that come batch by batch is a tree of five scalars of f64, which is
- * passed on from step to step, through functions and checkpoints, like any other:
+/* A metric state summarises numbers that come batch by batch: a tree of five scalars of f64, which
+ * passes from step to step, through functions and checkpoints, like any other tree:
  *
- *   known = tsr_metric_start(s);
- *   known = tsr_metric_add(known, losses, .where = tsr_batch_mask(b));     for each batch
- *   tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &mean);
+ *   state = tsr_metric_start(s);
+ *   state = tsr_metric_add(state, losses, .where = tsr_batch_mask(b));     for each batch
+ *   tsr_read_scalar(tsr_metric_of(state, TSR_METRIC_MEAN), &mean);
  *
- * Arrays are global, so numbers of all devices and processes count, and each once. The sum of a
- * batch is exact and rounded once to f64; batches are added with twice its digits. So neither the
- * mesh nor, of f32 numbers but for extreme ones, how they are cut into batches shows in a bit. */
+ * Arrays are global, so the numbers of all devices and processes count, each once. The sum of a
+ * batch is exact and rounded once to f64; sums of batches are added in twice the precision of f64.
+ * So the mesh changes no bit of a result, and for f32 numbers, except extreme ones, neither do the
+ * batches. */
 
 typedef enum tsr_metric {
-  TSR_METRIC_MEAN, /* NaN of none */
+  TSR_METRIC_MEAN, /* NaN for no numbers */
   TSR_METRIC_SUM,
   TSR_METRIC_COUNT,
-  TSR_METRIC_MIN, /* inf of none */
-  TSR_METRIC_MAX  /* -inf of none */
+  TSR_METRIC_MIN, /* inf for no numbers */
+  TSR_METRIC_MAX  /* -inf for no numbers */
 } tsr_metric;
 
-/* What is known of no numbers. Returns a tree owned by the scope. Local. */
+/* Returns the metric state of no numbers, a tree owned by the scope. Local. */
 TSR_API tsr_array *tsr_metric_start_at(tsr_scope *scope, const char *site);
 
 typedef struct tsr_metric_args {
   size_t size;
   tsr_array *known, *x TSR_REST_BY_NAME;
-  tsr_array *where; /* bool, for the first dims of x: only true ones count; NULL = all */
+  tsr_array *where; /* bool, for the first dims of x: false excludes elements; NULL = all */
 } tsr_metric_args;
 
-/* What is known, with all elements of `x`, counted in f64. Errors: TSR_EARG for a tree that is none
- * of metrics, TSR_EDTYPE, TSR_ESHAPE. Returns a tree owned as results are. Local. */
+/* Returns the metric state `known` with all elements of `x` added, in f64; a tree owned as results
+ * are. Errors: TSR_EARG for a tree that is not a metric state, TSR_EDTYPE, TSR_ESHAPE. Local. */
 TSR_API tsr_array *tsr_metric_add_at(const tsr_metric_args *args, const char *site);
-/* What is known of two lots of numbers, as of processes that train apart. Errors: TSR_EARG. Returns
- * a tree owned as results are. Local. */
+/* Returns the metric state of the numbers of two states, such as those of processes that train
+ * independently; a tree owned as results are. Errors: TSR_EARG. Local. */
 TSR_API tsr_array *tsr_metric_join_at(tsr_array *a, tsr_array *b, const char *site);
-/* One number of what is known, a scalar of f64. Errors: TSR_EARG. Returns an array owned as results
- * are. Local. */
+/* Returns one number of a metric state, a scalar of f64 owned as results are. Errors: TSR_EARG.
+ * Local. */
 TSR_API tsr_array *tsr_metric_of_at(tsr_array *known, tsr_metric which, const char *site);
 
 #ifdef __cplusplus
@@ -196,7 +201,7 @@ TSR_API tsr_array *tsr_metric_of_at(tsr_array *known, tsr_metric which, const ch
 #define tsr_clip_norm(tree, limit) tsr_clip_norm_at((tree), (limit), TSR_HERE)
 #define tsr_sgd_state(model) tsr_sgd_state_at((model), TSR_HERE)
 #define tsr_adam_state(model) tsr_adam_state_at((model), TSR_HERE)
-/* tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(0.1)) */
+/* tsr_sgd(model, gradient, state, .rate = TSR_OPERAND(0.1)) */
 #define TSR_SGD_(model_, gradient_, state_, ...)  \
   (&(tsr_sgd_args){ .size = sizeof(tsr_sgd_args), \
                     .model = (model_),            \
@@ -214,7 +219,7 @@ TSR_API tsr_array *tsr_metric_of_at(tsr_array *known, tsr_metric which, const ch
 #define tsr_adam(...) \
   tsr_adam_at(TSR_NEEDS_3_("tsr_adam(model, gradient, state)", TSR_ADAM_, __VA_ARGS__), TSR_HERE)
 #define tsr_metric_start(scope) tsr_metric_start_at((scope), TSR_HERE)
-/* tsr_metric_add(known, losses, .where = mask) */
+/* tsr_metric_add(state, losses, .where = mask) */
 #define TSR_METRIC_ADD_(known_, x_, ...) \
   (&(tsr_metric_args){ .size = sizeof(tsr_metric_args), .known = (known_), .x = (x_), __VA_ARGS__ })
 #define tsr_metric_add(...)                                                                 \

@@ -1,8 +1,7 @@
-/* Training in C++: see tessera.hpp; what each call does stands in train.h.
+/* Training in C++: see tessera.hpp; train.h documents the calls.
  *
  *   tessera::array kept = adam_state(model);
- *   auto [next, state] = adam(model, slope, kept, 1e-3);
- */
+ *   auto [next, state] = adam(model, slope, kept, 1e-3); */
 #ifndef TESSERA_TRAINING_HPP
 #define TESSERA_TRAINING_HPP
 
@@ -22,7 +21,7 @@ inline array cross_entropy(const array &scores, const array &truth, double smoot
   return array(tsr_cross_entropy_at(&args, detail::site(at)));
 }
 
-/* First values of a layer, in the scope. */
+/* Returns initial values of a layer, in the scope. */
 inline array initial(const scope &s, tsr_initial_rule rule, tsr_initial_law law, key by,
                      const shape &dims, tsr_random_args more = {},
                      location at = location::current())
@@ -31,7 +30,7 @@ inline array initial(const scope &s, tsr_initial_rule rule, tsr_initial_law law,
   return array(tsr_initial_at(s.raw(), rule, law, &more, detail::site(at)));
 }
 
-/* `more` has the rate and what changes it. */
+/* `more` has the rate and its changes. */
 inline array schedule(const array &step, tsr_schedule_kind kind, tsr_schedule_args more = {},
                       location at = location::current())
 {
@@ -86,12 +85,12 @@ inline array metric_of(const array &known, tsr_metric which, location at = locat
   return array(tsr_metric_of_at(known.raw(), which, detail::site(at)));
 }
 
-/* What a step of an optimiser makes. */
+/* Results of a step of an optimiser. */
 struct stepped {
   array model, state;
 };
 
-/* The rate is a number, or a scalar such as schedule makes; `more` has the rest. */
+/* The rate is a number or a scalar, such as the result of schedule; `more` has the rest. */
 #define TESSERA_OPTIMISER_(name)                                                                   \
   inline stepped name(const array &model, const array &gradient, const array &state, operand rate, \
                       tsr_##name##_args more = {})                                                 \

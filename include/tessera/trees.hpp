@@ -1,11 +1,11 @@
-/* Trees in C++: see tessera.hpp; what each call does stands in tree.h.
+/* Trees in C++: see tessera.hpp; tree.h documents the calls.
  *
  *   tessera::array model = tessera::tree({ { "w", w }, { "b", b } });
  *   tessera::array w = field(model, "w"), both = tessera::tuple({ w, b });
  *   auto [loss, slope] = tessera::items<2>(value_and_slope(model, x));
  *
- * A tree is an array as its handle is in C. It is made in the newest scope of the thread where
- * nothing is in it, and lies where its arrays do otherwise. */
+ * A tree is an array handle, as in C. An empty tree belongs to the thread's newest scope, any other
+ * as results are (base.h). */
 #ifndef TESSERA_TREES_HPP
 #define TESSERA_TREES_HPP
 
@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-/* A named part of a tree. */
+/* A named item of a tree. */
 class part {
 public:
   part(const char *name, const array &a) : raw_{ name, a.raw() }
@@ -51,7 +51,7 @@ inline array item(const array &tree, int index, location at = location::current(
   return array(tsr_item_at(tree.raw(), index, detail::site(at)));
 }
 
-/* The part that a path leads to, "layer1.w". */
+/* Returns the item at a path, "layer1.w". */
 inline array field(const array &tree, const char *path, location at = location::current())
 {
   return array(tsr_field_at(tree.raw(), path, detail::site(at)));
@@ -67,7 +67,7 @@ inline bool is_tree(const array &a)
   return tsr_is_tree(a.raw());
 }
 
-/* "(w, b: (x, y))" */
+/* Returns the form of a tree as text, "(w, b: (x, y))". */
 inline std::string tree_text(const array &tree)
 {
   const char *text = tsr_tree_text(tree.raw());
@@ -84,7 +84,7 @@ std::array<array, sizeof...(I)> items(const array &tree, const location &at,
 }
 } // namespace detail
 
-/* The parts of a tree of so many, for auto [a, b] = items<2>(tree). */
+/* Returns the N items of a tree, for auto [a, b] = items<2>(tree). */
 template <std::size_t N>
 std::array<array, N> items(const array &tree, location at = location::current())
 {
@@ -95,7 +95,7 @@ std::array<array, N> items(const array &tree, location at = location::current())
   return detail::items(tree, at, std::make_index_sequence<N>());
 }
 
-/* All arrays of a tree, depth first. */
+/* Returns all arrays of a tree, depth first. */
 inline std::vector<array> leaves(const array &tree)
 {
   std::vector<tsr_array *> raw(static_cast<std::size_t>(tsr_leaf_count(tree.raw())));
@@ -103,7 +103,7 @@ inline std::vector<array> leaves(const array &tree)
   return detail::raws(raw).arrays();
 }
 
-/* A tree of the form of another, of other arrays. */
+/* Returns a tree of the form of another one with other arrays. */
 inline array tree_like(const array &like, const std::vector<array> &arrays,
                        location at = location::current())
 {

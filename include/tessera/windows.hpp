@@ -1,6 +1,6 @@
-/* Windows over arrays in C++: see tessera.hpp; what each call does stands in windows.h.
+/* Windows over arrays in C++: see tessera.hpp; windows.h documents the calls.
  *
- * Options are the structs of C; operands that are arguments here are put in. */
+ * Options are the structs of C; operands that are parameters here are set in them. */
 #ifndef TESSERA_WINDOWS_HPP
 #define TESSERA_WINDOWS_HPP
 

@@ -1,4 +1,4 @@
-/* Operations on arrays that are alike. Written by scripts/ops.py from src/graph/ops.def. */
+/* Operations on arrays, each from a row of src/graph/ops.def. Written by scripts/ops.py. */
 #include "array/array_room.h"
 
 tsr_array *tsr_stop_gradient_at(tsr_array *a, const char *site)
