@@ -148,6 +148,8 @@ static void add_part(joining *j, int position)
   tsr__assembly *part = &j->parts[j->count];
   tsr_box box;
   if (!tsr__overlaps_at(&m->move, m->overlaps, position, &part->pieces)) return;
+  for (int d = 0; d < m->shape.rank; d++)
+    if (!part->pieces.counts[d]) return;
   tsr__value_box(m->to, position, &box);
   memcpy(part->to_dims, box.size, sizeof part->to_dims);
   part->dtype = (tsr_dtype)m->from->dtype;
@@ -159,8 +161,22 @@ static void add_part(joining *j, int position)
   if (++j->count == TSR__MOST_ASSEMBLED) join_parts(j);
 }
 
-/* Task t is array t mod count: positions of one device follow each other, so that workers share
- * arrays evenly. A task serves all that hold the same slab, of as many leaders as go together. */
+/* The leader of those that hold box number `number`, in the order in which boxes lie in the array:
+ * neighbours take neighbouring elements of the same parts. */
+static int leader_of_box(const moving *m, int64_t number)
+{
+  const tsr_sharding *at = &m->to->sharding;
+  int leader = 0;
+  for (int d = m->to->shape.rank - 1; d >= 0; d--) {
+    int64_t parts = tsr__dim_parts(at, d);
+    leader += tsr__part_offset(at, d, number % parts);
+    number /= parts;
+  }
+  return leader;
+}
+
+/* Task t is array t mod count, so that workers share arrays evenly. A task serves all that hold the
+ * same slab, of as many leaders as go together. */
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
@@ -175,7 +191,7 @@ static void reshard_task(void *user, int64_t task, int worker)
   j.worker = worker;
   j.count = 0;
   for (int n = first; n < m->leaders && n < first + m->together; n++) {
-    int leader = tsr__mesh_group_offset(at->mesh, ~free, n);
+    int leader = leader_of_box(m, n);
     for (int i = 0; i < m->to->part_count / m->leaders; i++) {
       int p = leader + tsr__mesh_group_offset(at->mesh, free, i);
       if (m->to->parts[p] && !atomic_load(&job->progress->stop)) add_part(&j, p);

@@ -53,6 +53,8 @@ typedef struct batch {
   int dim, overlaps, lanes;
   int64_t left; /* bytes until the progress is asked */
   bool missed;  /* a piece had no buffer */
+  int scouts;   /* lanes that read other memory than those before them */
+  int scout[TSR__MOST_ASSEMBLED];
   lane lane[TSR__MOST_ASSEMBLED];
 } batch;
 
@@ -202,6 +204,39 @@ static void copy_runs(const run_list *r, bool streams)
   }
 }
 
+static inline const char *source_of(const lane *l, const tsr__overlap *o, const tsr__buffer *from)
+{
+  return (const char *)from->data + l->still + l->part * o->part_size + l->step * o->from_start;
+}
+
+/* Lanes are neighbours, mostly: a few of them say which memory all are about to read. */
+static void find_scouts(batch *b)
+{
+  enum { LINE_BYTES = 64, LOOKED_AT = 8 };
+  b->scouts = 0;
+  for (int n = 0; n < b->lanes; n++) {
+    bool known = false;
+    for (int k = n > LOOKED_AT ? n - LOOKED_AT : 0; k < n && !known; k++)
+      known = b->lane[k].from == b->lane[n].from &&
+              b->lane[k].still / LINE_BYTES == b->lane[n].still / LINE_BYTES;
+    if (!known) b->scout[b->scouts++] = n;
+  }
+}
+
+/* Pieces of a few bytes lie far from each other, so the memory is asked for ahead: buffers first, a
+ * while before what they hold. */
+static inline void look_ahead(const batch *b, int i)
+{
+  enum { BUFFER = 16, PIECE = 8 };
+  const tsr__overlap *o = &b->list[i + PIECE];
+  for (int k = 0; k < b->scouts && i + BUFFER < b->overlaps; k++) {
+    const lane *l = &b->lane[b->scout[k]];
+    const tsr__buffer *from = l->from[o->offset];
+    __builtin_prefetch(l->from[o[BUFFER - PIECE].offset]);
+    if (from) __builtin_prefetch(source_of(l, o, from));
+  }
+}
+
 /* Returns the bytes copied. One word is moved at once, without a list of runs. */
 static inline int64_t copy_piece(batch *b, lane *l, const tsr__overlap *o)
 {
@@ -210,8 +245,7 @@ static inline int64_t copy_piece(batch *b, lane *l, const tsr__overlap *o)
     b->missed = true;
     return 0;
   }
-  const char *source =
-      (const char *)from->data + l->still + l->part * o->part_size + l->step * o->from_start;
+  const char *source = source_of(l, o, from);
   char *target = l->to + l->to_step * o->to_start;
   int64_t run = l->lines ? l->length * o->size : l->length, runs = l->lines ? l->runs : o->size;
   if (from->device != l->device) l->crossed += run * runs;
@@ -245,7 +279,8 @@ static int64_t word_of(const batch *b)
 }
 
 #define COPY_COLUMN(T)                                                                      \
-  for (int i = 0; i < b->overlaps; i++)                                                     \
+  for (int i = 0; i < b->overlaps; i++) {                                                   \
+    look_ahead(b, i);                                                                       \
     for (lane *l = b->lane; l < b->lane + b->lanes; l++) {                                  \
       int offset = b->list[i].offset;                                                       \
       const tsr__buffer *from = l->from[offset == l->leader ? l->own : offset];             \
@@ -257,13 +292,17 @@ static int64_t word_of(const batch *b)
       memcpy(l->to + l->to_step * b->list[i].to_start, (const char *)from->data + l->still, \
              sizeof(T));                                                                    \
     }                                                                                       \
+  }                                                                                         \
   break
 
 /* Where pieces lie in their buffers is found once for each lane. */
 static bool copy_words(batch *b, int64_t word)
 {
-  for (lane *l = b->lane; l < b->lane + b->lanes; l++)
+  for (lane *l = b->lane; l < b->lane + b->lanes; l++) {
     l->still += l->part * b->list->part_size + l->step * b->list->from_start;
+    l->part = l->step = 0;
+  }
+  find_scouts(b);
   switch (word) {
   case 1: COPY_COLUMN(uint8_t);
   case 2: COPY_COLUMN(uint16_t);
@@ -276,8 +315,10 @@ static bool copy_words(batch *b, int64_t word)
 static bool copy_unlike(batch *b)
 {
   bool on = true;
+  find_scouts(b);
   for (int i = 0; i < b->overlaps && on; i++) {
     int64_t bytes = 0;
+    look_ahead(b, i);
     for (lane *l = b->lane; l < b->lane + b->lanes; l++) {
       if (l->job->slab_dim == b->dim) {
         tsr__overlap some = in_slab(l->job, b->dim, &b->list[i]);
