@@ -466,8 +466,8 @@ def check_quiet(member, room, names):
 
 
 def check_device_calls(build, files):
-    """What is an entry of the device table is called by it from outside of kernel/: a second table
-    may stand before the first."""
+    """Rooms outside of kernel/ call an entry of the device table through the table, as a second table
+    may stand before the first, and name no pool: memory of a device is asked by the entry `memory`."""
     archive = Path(build) / "lib" / "libtessera.a"
     tables = ctext.without_comments(ctext.read(Path("src/kernel/cpu.c")))
     entries = set(re.findall(r"^  \.\w+ = (tsr__\w+),$", tables, re.M))
@@ -478,6 +478,9 @@ def check_device_calls(build, files):
         for name in sorted(names & entries):
             if rooms.get(member, ("kernel",))[0] != "kernel":
                 find(member, 0, f"calls {name}: by the device table, tsr__devices_of and tsr__on_rows")
+        for name in sorted(names):
+            if name.startswith("tsr__pool_") and rooms.get(member, ("kernel",))[0] not in ("base", "kernel"):
+                find(member, 0, f"calls {name}: pools are the CPU devices' own; ask the entry memory")
 
 
 # What tiles may call of the C library: all exact or rounded once, so the same on every machine.

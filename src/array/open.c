@@ -169,11 +169,8 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
 
 tsr_memory tsr_device_memory(const tsr_runtime *rt, int device)
 {
-  /* Devices of other processes have no pool here. */
-  tsr__devices *devices = rt && !rt->error.status ? tsr__devices_of(rt) : NULL;
-  int at = devices ? device - devices->first : -1;
-  if (at < 0 || at >= devices->count) return (tsr_memory){ 0 };
-  return tsr__pool_memory(devices->pools[at]);
+  if (!rt || rt->error.status) return (tsr_memory){ 0 };
+  return tsr__devices_of(rt)->ops->memory(rt, device);
 }
 
 int tsr_device_count(const tsr_runtime *rt)

@@ -161,7 +161,7 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
     size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
     /* The buffer releases the memory once it has it; until then give_back() must. */
     tsr__foreign memory = { args->data, bytes, args->release, args->user };
-    value->parts[0] = tsr__buffer_adopt(scope->rt, device, &memory);
+    value->parts[0] = tsr__devices_of(scope->rt)->ops->adopt(scope->rt, device, &memory);
     if (!value->parts[0]) {
       tsr__value_release(value);
       value = NULL;

@@ -112,7 +112,7 @@ tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, ts
 {
   for (int p = 0; p < ask->from->count; p++) {
     size_t bytes = tsr__device_bytes(dtype, ask->rows[p]);
-    out[p] = tsr__devices_of(ask->rt)->ops->buffer(ask->rt, ask->from->device[p], bytes, error);
+    out[p] = tsr__devices_of(ask->rt)->ops->take(ask->rt, ask->from->device[p], bytes, error);
     if (!out[p]) return error->status;
     if (dtype == TSR_BOOL) tsr__devices_of(ask->rt)->ops->fill(out[p], 0xFF);
   }

@@ -159,7 +159,7 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
       continue;
     }
     size_t bytes = tsr__device_bytes(dtype_of(c, what), ask->from->rows[p]);
-    c->sent[what][p] = ops->buffer(ask->rt, ask->from->device[p], bytes, error);
+    c->sent[what][p] = ops->take(ask->rt, ask->from->device[p], bytes, error);
     if (!c->sent[what][p]) return error->status;
     if (dtype_of(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
   }
@@ -278,7 +278,7 @@ static tsr_status look(crossing *c, tsr__error *error)
     tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at, bytes), bytes, NULL,
                             NULL };
     if (!memory.data) return no_memory(error);
-    c->far[what][p] = tsr__buffer_adopt(ask->rt, ask->from->device[p], &memory);
+    c->far[what][p] = tsr__devices_of(ask->rt)->ops->adopt(ask->rt, ask->from->device[p], &memory);
     if (!c->far[what][p]) return no_memory(error);
     fetch_rows(c, what, p, memory.data);
   }

@@ -117,7 +117,7 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
     return part;
   }
   tsr__buffer *copy =
-      ops->buffer(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
+      ops->take(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
   if (copy) memcpy(ops->map(copy), ops->map(part), bytes);
   return copy;
 }
@@ -248,7 +248,9 @@ static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place
   int process = tsr__device_process(tsr__topology_of(sight->rt), device);
   void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place, bytes);
   tsr__buffer *part =
-      at ? tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL }) : NULL;
+      at ? tsr__devices_of(sight->rt)->ops->adopt(sight->rt, device,
+                                                  &(tsr__foreign){ at, bytes, NULL, NULL })
+         : NULL;
   if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
   return part;
 }
@@ -265,7 +267,7 @@ static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__er
     seen->parts[p] = value->parts[p];
     if (value->parts[p]) tsr__buffer_hold(value->parts[p]);
     if (value->parts[p] || !sizes) continue;
-    seen->parts[p] = tsr__devices_of(rt)->ops->buffer(rt, device, sizes[p], error);
+    seen->parts[p] = tsr__devices_of(rt)->ops->take(rt, device, sizes[p], error);
     if (seen->parts[p]) continue;
     tsr__value_release(seen);
     return NULL;
@@ -295,7 +297,7 @@ static tsr_status fill(const tsr__sight *sight, const tsr__value *value, const s
       tsr__buffer_release(part);
       part = see_part(sight, device, place, bytes, error);
     } else if (!part) {
-      part = ops->buffer(value->rt, device, bytes, error);
+      part = ops->take(value->rt, device, bytes, error);
     }
     seen->parts[p] = part;
     if (!part) return error->status;

@@ -99,7 +99,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
     if (!p || cut) bytes = part_bytes(value, p);
     /* Another process's part stays NULL; loops over parts skip it. */
     if (!tsr__device_local(topology, device)) continue;
-    value->parts[p] = devices->ops->buffer(rt, device, bytes, error);
+    value->parts[p] = devices->ops->take(rt, device, bytes, error);
     if (!value->parts[p]) {
       tsr__value_release(value);
       return NULL;

@@ -49,7 +49,10 @@ static const tsr__row_ops row_ops = {
 static const tsr__device_ops cpu_ops = {
   .kind = "cpu",
   .rows = &row_ops,
-  .buffer = tsr__cpu_buffer,
+  .take = tsr__cpu_take,
+  .give = tsr__cpu_give,
+  .adopt = tsr__cpu_adopt,
+  .memory = tsr__cpu_memory,
   .expect = tsr__cpu_expect,
   .fill = tsr__cpu_fill,
   .number = tsr__cpu_number,
@@ -94,8 +97,8 @@ static void cpu_free(tsr_runtime *rt, void *slot)
   tsr__spares_free(&cpu->base.values, &rt->heap);
   for (int i = 0; i < cpu->base.count; i++)
     /* A runtime that could be opened by half is closed here as well. */
-    if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);
-  tsr__del(&rt->heap, cpu->base.pools, (size_t)cpu->base.count * sizeof *cpu->base.pools);
+    if (cpu->pools[i]) tsr__pool_close(cpu->pools[i]);
+  tsr__del(&rt->heap, cpu->pools, (size_t)cpu->base.count * sizeof *cpu->pools);
   pthread_mutex_destroy(&cpu->lock);
   tsr__del(&rt->heap, cpu, sizeof *cpu);
 }
@@ -132,17 +135,17 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   /* Device ids count over all processes; pools are those of this one. */
   cpu->base.first = topology->process_index * topology->per_process;
   cpu->base.count = topology->per_process;
-  cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
-  if (!cpu->base.pools) cpu->base.count = 0;
-  bool complete = cpu->base.pools != NULL;
+  cpu->pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->pools);
+  if (!cpu->pools) cpu->base.count = 0;
+  bool complete = cpu->pools != NULL;
   /* Where there are other processes they read devices' memory where it lies. */
   tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
   for (int i = 0; i < cpu->base.count; i++) {
-    cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
-    complete = complete && cpu->base.pools[i];
-    if (peers && cpu->base.pools[i])
-      tsr__pool_from(cpu->base.pools[i], &(tsr__pool_source){ tsr__peers_take, tsr__peers_give,
-                                                              tsr__peers_own, peers });
+    cpu->pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
+    complete = complete && cpu->pools[i];
+    if (peers && cpu->pools[i])
+      tsr__pool_from(cpu->pools[i], &(tsr__pool_source){ tsr__peers_take, tsr__peers_give,
+                                                         tsr__peers_own, peers });
   }
   if (!complete) {
     cpu_free(rt, cpu);

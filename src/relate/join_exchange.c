@@ -113,7 +113,7 @@ static tsr_status route(slice *s)
     const tsr__parts *of = ask.parts[i / s->parts];
     int p = i % s->parts;
     size_t bytes = (size_t)of->rows[p] * sizeof(uint16_t);
-    f->dest[p] = ops->buffer(join->rt, of->device[p], bytes, join->error);
+    f->dest[p] = ops->take(join->rt, of->device[p], bytes, join->error);
     if (!f->dest[p]) return join->error->status;
   }
   tsr_status status = tsr__on_rows(join->rt)->match_owners_of(join->rt, &ask, join->error);
@@ -208,7 +208,7 @@ static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
   for (int p = 0; p < s->parts; p++) {
     size_t bytes = tsr__device_bytes(a->dtype, left->parts.rows[p]);
     a->values[p] =
-        tsr__devices_of(join->rt)->ops->buffer(join->rt, left->parts.device[p], bytes, join->error);
+        tsr__devices_of(join->rt)->ops->take(join->rt, left->parts.device[p], bytes, join->error);
     if (!a->values[p]) return join->error->status;
   }
   tsr__match_answer ask = { m, left->counts, a->dtype, a->values, s->back };

@@ -207,9 +207,8 @@ static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counte
  * there as well. */
 static int64_t held_now(const grouping *g, const tsr__view *view, int part)
 {
-  const tsr__devices *devices = tsr__devices_of(g->rt);
   if (!view->here[part]) return 0;
-  return tsr__pool_memory(devices->pools[view->parts.device[part] - devices->first]).now;
+  return tsr__devices_of(g->rt)->ops->memory(g->rt, view->parts.device[part]).now;
 }
 
 /* Now that it is known how many rows come to each part: whether it has room for them, once sent

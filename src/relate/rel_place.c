@@ -170,7 +170,7 @@ static tsr__buffer *fresh(const placing *job, int position, tsr_dtype dtype, boo
 {
   size_t bytes = tsr__device_bytes(dtype, job->rows[position]);
   tsr__buffer *buffer =
-      tsr__devices_of(job->rt)->ops->buffer(job->rt, job->device[position], bytes, job->error);
+      tsr__devices_of(job->rt)->ops->take(job->rt, job->device[position], bytes, job->error);
   if (buffer && ones) tsr__devices_of(job->rt)->ops->fill(buffer, 0xFF);
   return buffer;
 }

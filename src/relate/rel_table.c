@@ -173,7 +173,7 @@ tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *erro
   *out = views_of(rel);
   if (!out->apart && check_reach(rel, error)) return error->status;
   if (out->apart) {
-    out->none = devices->ops->buffer(rel->rt, devices->first, 0, error);
+    out->none = devices->ops->take(rel->rt, devices->first, 0, error);
     if (!out->none) return error->status;
   }
   return make_views(rel, out, error);
@@ -316,7 +316,7 @@ static tsr_status fill_valid(const tsr__draft *draft, tsr__buffer **valid, tsr__
     size_t bytes = tsr__device_bytes(TSR_BOOL, draft->rows[p]);
     int device = tsr__home_device(draft->rt, &draft->sharding, p);
     if (valid[p] || !tsr__device_local(tsr__topology_of(draft->rt), device)) continue;
-    valid[p] = ops->buffer(draft->rt, device, bytes, error);
+    valid[p] = ops->take(draft->rt, device, bytes, error);
     if (!valid[p]) return error->status;
     ops->fill(valid[p], 0xFF);
   }
@@ -419,13 +419,11 @@ int64_t tsr__view_bits(const tsr__view *view, int count)
  * the message can name the whole need instead of the one block that did not fit. */
 tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr__error *error)
 {
-  const tsr__devices *devices = tsr__devices_of(need->rt);
   /* Of a device of another process that one takes care. */
   if (!tsr__device_local(tsr__topology_of(need->rt), device)) return TSR_OK;
-  tsr__pool *pool = devices->pools[device - devices->first];
-  tsr_memory memory = tsr__pool_memory(pool);
+  tsr_memory memory = tsr__devices_of(need->rt)->ops->memory(need->rt, device);
   if (need->stats && bytes > need->stats->need) need->stats->need = bytes;
-  if (tsr__pool_would_fit(pool, (size_t)bytes)) return TSR_OK;
+  if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM,
                         "%s needs %lld more bytes on device %d, which holds %lld of the %lld that "
                         ".memory_limit allows; use more devices, fewer columns, or raise the limit",

@@ -215,7 +215,7 @@ static void hidden_unmap(tsr__buffer *buffer)
 {
   enter();
   pthread_mutex_lock(&arena.lock);
-  header *b = block_at(buffer->data);
+  header *b = block_at(tsr__cpu_data(buffer));
   if (b && b->mapped && !--b->mapped) shut(b);
   pthread_mutex_unlock(&arena.lock);
   real_ops.unmap(buffer);
@@ -254,7 +254,10 @@ static void hidden_unmap(tsr__buffer *buffer)
 #define ROWS4(name, ...) ENTRY4(rows, tsr_status, name, __VA_ARGS__)
 #define ROWS5(name, ...) ENTRY5(rows, tsr_status, name, __VA_ARGS__)
 
-ENTRY4(ops, tsr__buffer *, buffer, tsr_runtime *, int, size_t, tsr__error *)
+ENTRY4(ops, tsr__buffer *, take, tsr_runtime *, int, size_t, tsr__error *)
+VOID1(give, tsr__buffer *)
+ENTRY3(ops, tsr__buffer *, adopt, tsr_runtime *, int, const tsr__foreign *)
+ENTRY2(ops, tsr_memory, memory, const tsr_runtime *, int)
 VOID4(expect, tsr_runtime *, int, size_t, int)
 VOID2(fill, tsr__buffer *, uint8_t)
 VOID3(number, tsr__buffer *, int64_t, int64_t)
@@ -369,7 +372,10 @@ static void fill_rows(void)
 
 static void fill_ops(void)
 {
-  hidden_ops.buffer = hidden_buffer;
+  hidden_ops.take = hidden_take;
+  hidden_ops.give = hidden_give;
+  hidden_ops.adopt = hidden_adopt;
+  hidden_ops.memory = hidden_memory;
   hidden_ops.expect = hidden_expect;
   hidden_ops.fill = hidden_fill;
   hidden_ops.number = hidden_number;

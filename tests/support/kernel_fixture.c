@@ -89,7 +89,7 @@ static tsr__buffer *guarded_buffer(tsr_runtime *rt, int device, size_t bytes, bo
   CHECK(!mprotect((char *)g->pages + (before ? 0 : room), page, PROT_NONE));
   void *data = before ? start : start + room - bytes;
   memset(data, 0xA5, bytes);
-  return tsr__buffer_adopt(rt, device, &(tsr__foreign){ data, bytes, drop_guard, g });
+  return tsr__devices_of(rt)->ops->adopt(rt, device, &(tsr__foreign){ data, bytes, drop_guard, g });
 }
 
 static void make_buffers(kernel_fixture *k, int node)

@@ -36,9 +36,9 @@ void parts_column_new(parts_fixture *f, tsr_dtype dtype, bool nulls, parts_colum
   out->parts = (tsr__colparts){ dtype, out->values, out->valid };
   out->count = f->parts.count;
   for (int p = 0; p < f->parts.count; p++) {
-    out->values[p] = ops->buffer(f->rt, p, tsr__device_bytes(dtype, f->rows[p]), &f->error);
+    out->values[p] = ops->take(f->rt, p, tsr__device_bytes(dtype, f->rows[p]), &f->error);
     if (nulls)
-      out->valid[p] = ops->buffer(f->rt, p, tsr__device_bytes(TSR_BOOL, f->rows[p]), &f->error);
+      out->valid[p] = ops->take(f->rt, p, tsr__device_bytes(TSR_BOOL, f->rows[p]), &f->error);
   }
 }
 
@@ -59,7 +59,7 @@ static double random_float(test_rng *rng, int64_t most)
 
 void parts_column_fill(parts_fixture *f, test_rng *rng, parts_column *column, int p, int64_t most)
 {
-  void *data = column->values[p]->data;
+  void *data = tsr__cpu_data(column->values[p]);
   int64_t small = most < INT32_MAX ? most : INT32_MAX;
   for (int64_t i = 0; i < f->rows[p]; i++) {
     tsr_dtype dtype = column->parts.dtype;
@@ -70,6 +70,6 @@ void parts_column_fill(parts_fixture *f, test_rng *rng, parts_column *column, in
       tsr__dtype_put_whole(dtype, data, i,
                            wide ? test_range(rng, -most, most) : test_range(rng, -small, small));
     if (column->valid[p] && i % 64 == 0)
-      ((uint64_t *)column->valid[p]->data)[i / 64] = test_random(rng) | test_random(rng);
+      ((uint64_t *)tsr__cpu_data(column->valid[p]))[i / 64] = test_random(rng) | test_random(rng);
   }
 }

@@ -169,10 +169,11 @@ void tsr__room_group(needs *n, const tsr__visit *v)
 
 static tsr_status compare(const needs *n, tsr__error *error)
 {
-  const tsr__devices *devices = tsr__devices_of(n->bind->scope->rt);
+  const tsr_runtime *rt = n->bind->scope->rt;
+  const tsr__devices *devices = tsr__devices_of(rt);
   int64_t held = 0, room = 0, limit = 0;
   for (int i = 0; i < devices->count; i++) {
-    tsr_memory memory = tsr__pool_memory(devices->pools[i]);
+    tsr_memory memory = devices->ops->memory(rt, devices->first + i);
     held += memory.now;
     if (__builtin_add_overflow(limit, memory.limit, &limit)) limit = INT64_MAX;
   }

@@ -217,9 +217,9 @@ static bool borrow(reading *r, int column)
   tsr__layout layout = { tsr__dtype_of_type(type), &shape, sharding, NULL };
   tsr__value *value = tsr__value_frame(rt, &layout, &none);
   int device = tsr__position_device(sharding, 0);
-  if (value) value->parts[0] = tsr__buffer_adopt(rt, device, &memory);
-  /* tsr__buffer_adopt takes the memory or leaves it; left, it is released here, and the column is
-   * read as any other. */
+  if (value) value->parts[0] = tsr__devices_of(rt)->ops->adopt(rt, device, &memory);
+  /* The device takes the memory or leaves it; left, it is released here, and the column is read as
+   * any other. */
   if (!value || !value->parts[0]) {
     tsr__value_release(value);
     memory.release(memory.data, memory.user);

@@ -206,7 +206,8 @@ static void copy_runs(const run_list *r, bool streams)
 
 static inline const char *source_of(const lane *l, const tsr__overlap *o, const tsr__buffer *from)
 {
-  return (const char *)from->data + l->still + l->part * o->part_size + l->step * o->from_start;
+  return (const char *)tsr__cpu_data(from) + l->still + l->part * o->part_size +
+         l->step * o->from_start;
 }
 
 /* Lanes are neighbours, mostly: a few of them say which memory all are about to read. */
@@ -278,21 +279,21 @@ static int64_t word_of(const batch *b)
   return word == 1 || word == 2 || word == 4 || word == 8 ? word : 0;
 }
 
-#define COPY_COLUMN(T)                                                                      \
-  for (int i = 0; i < b->overlaps; i++) {                                                   \
-    look_ahead(b, i);                                                                       \
-    for (lane *l = b->lane; l < b->lane + b->lanes; l++) {                                  \
-      int offset = b->list[i].offset;                                                       \
-      const tsr__buffer *from = l->from[offset == l->leader ? l->own : offset];             \
-      if (!from) {                                                                          \
-        b->missed = true;                                                                   \
-        continue;                                                                           \
-      }                                                                                     \
-      l->crossed += from->device != l->device ? (int64_t)sizeof(T) : 0;                     \
-      memcpy(l->to + l->to_step * b->list[i].to_start, (const char *)from->data + l->still, \
-             sizeof(T));                                                                    \
-    }                                                                                       \
-  }                                                                                         \
+#define COPY_COLUMN(T)                                                          \
+  for (int i = 0; i < b->overlaps; i++) {                                       \
+    look_ahead(b, i);                                                           \
+    for (lane *l = b->lane; l < b->lane + b->lanes; l++) {                      \
+      int offset = b->list[i].offset;                                           \
+      const tsr__buffer *from = l->from[offset == l->leader ? l->own : offset]; \
+      if (!from) {                                                              \
+        b->missed = true;                                                       \
+        continue;                                                               \
+      }                                                                         \
+      l->crossed += from->device != l->device ? (int64_t)sizeof(T) : 0;         \
+      memcpy(l->to + l->to_step * b->list[i].to_start,                          \
+             (const char *)tsr__cpu_data(from) + l->still, sizeof(T));          \
+    }                                                                           \
+  }                                                                             \
   break
 
 /* Where pieces lie in their buffers is found once for each lane. */
@@ -393,7 +394,7 @@ static void add_lane(batch *b, const walk *w)
                                 .own = job->pieces.own - w->position,
                                 .device = job->to->device,
                                 .lines = w->form == LINE,
-                                .to = (char *)job->to->data + w->to_still * size,
+                                .to = (char *)tsr__cpu_data(job->to) + w->to_still * size,
                                 .still = w->from_still * size,
                                 .part = w->from_part * size,
                                 .step = w->from_step * size,

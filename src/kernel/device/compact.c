@@ -7,7 +7,7 @@
 
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
 {
-  return tsr__bits_count(mask->data, rows);
+  return tsr__bits_count(tsr__cpu_data(mask), rows);
 }
 
 int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n)
@@ -15,7 +15,7 @@ int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int6
   for (int64_t at = 0; at < rows; at += 64) {
     int some = rows - at < 64 ? (int)(rows - at) : 64;
     uint64_t all = some < 64 ? (UINT64_C(1) << some) - 1 : ~UINT64_C(0);
-    uint64_t bits = tsr__bits_get(mask->data, at, some);
+    uint64_t bits = tsr__bits_get(tsr__cpu_data(mask), at, some);
     /* Looking for false ones: what lies behind the rows is neither. */
     if (!bit) bits = ~bits & all;
     int here = __builtin_popcountll(bits);
@@ -81,11 +81,11 @@ static void compact_plain(size_t size, int64_t rows, const uint64_t *mask, const
  * word. */
 static void compact_bits(const tsr__compact *job, int64_t first, int64_t rows, int64_t kept)
 {
-  const uint64_t *mask = job->mask->data;
+  const uint64_t *mask = tsr__cpu_data(job->mask);
   int64_t n = job->row_elements, at = kept * n;
   for (int64_t r = first; r < first + rows; r++) {
     if (!(mask[r / 64] >> (r % 64) & 1)) continue;
-    tsr__bits_copy(job->to->data, at, job->from->data, r * n, n);
+    tsr__bits_copy(tsr__cpu_data(job->to), at, tsr__cpu_data(job->from), r * n, n);
     at += n;
   }
 }
@@ -94,7 +94,7 @@ static void compact_bits(const tsr__compact *job, int64_t first, int64_t rows, i
 void tsr__cpu_compact(const tsr__compact *job)
 {
   enum { STRETCH = 1 << 18 };
-  const uint64_t *mask = job->mask->data;
+  const uint64_t *mask = tsr__cpu_data(job->mask);
   size_t size = (size_t)job->row_elements * tsr_dtype_size(job->dtype);
   /* A multiple of 64 in either case, so that each stretch begins at a word of the mask. */
   int64_t step = job->row_elements > 64 ? STRETCH / 64 : STRETCH, kept = 0;
@@ -103,8 +103,9 @@ void tsr__cpu_compact(const tsr__compact *job)
     int64_t rows = job->rows - at < step ? job->rows - at : step;
     if (job->dtype == TSR_BOOL) compact_bits(job, at, rows, kept);
     else
-      compact_plain(size, rows, mask + at / 64, (const char *)job->from->data + (size_t)at * size,
-                    (char *)job->to->data + (size_t)kept * size);
+      compact_plain(size, rows, mask + at / 64,
+                    (const char *)tsr__cpu_data(job->from) + (size_t)at * size,
+                    (char *)tsr__cpu_data(job->to) + (size_t)kept * size);
     /* Where the next stretch goes follows from the mask alone. */
     kept += tsr__bits_count(mask + at / 64, rows);
     if (job->progress && tsr__progress_stops(job->progress, job->worker)) return;
@@ -114,8 +115,8 @@ void tsr__cpu_compact(const tsr__compact *job)
 /* From word to word `keep` is what may still be kept; once it is 0 all words are 0. */
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)
 {
-  const uint64_t *from = mask->data;
-  uint64_t *out = to->data;
+  const uint64_t *from = tsr__cpu_data(mask);
+  uint64_t *out = tsr__cpu_data(to);
   for (int64_t at = 0; at < rows; at += 64) {
     int some = rows - at < 64 ? (int)(rows - at) : 64;
     uint64_t bits = tsr__bits_get(from, at, some);

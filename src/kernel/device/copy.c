@@ -195,12 +195,13 @@ static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, r
 
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to)
 {
-  copy_box(copy, host, to->data, copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
+  copy_box(copy, host, tsr__cpu_data(to), copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
 }
 
 void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host)
 {
-  copy_box(copy, from->data, host, copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
+  copy_box(copy, tsr__cpu_data(from), host,
+           copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
 }
 
 /* Bools are counted as what their bits take, in whole bytes. */
@@ -209,7 +210,7 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
 {
   bool bits = copy->dtype == TSR_BOOL;
   run_fn *plain = copy->streams ? run_streaming : run_plain;
-  int64_t count = copy_box(copy, from->data, to->data, bits ? run_bits : plain);
+  int64_t count = copy_box(copy, tsr__cpu_data(from), tsr__cpu_data(to), bits ? run_bits : plain);
   if (copy->streams) tsr__put_done();
   if (from->device == to->device || !traffic) return;
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);

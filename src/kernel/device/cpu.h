@@ -7,16 +7,18 @@
 #include "kernel/device/bits.h"
 #include "kernel/device/device.h"
 
-struct tsr__buffer {
-  _Atomic int refs;
-  int device;
-  size_t bytes;
+/* A buffer of a CPU device: the header, and where the bytes lie. */
+typedef struct tsr__cpu_buffer {
+  tsr__buffer head;
   void *data;
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
   void *user;
-  tsr_runtime *rt;
-  bool adopted; /* the memory is not the pool's, whether or not `release` is set */
-};
+} tsr__cpu_buffer;
+
+static inline void *tsr__cpu_data(const tsr__buffer *buffer)
+{
+  return ((const tsr__cpu_buffer *)buffer)->data;
+}
 
 /* Working memory of one task, kept from run to run; taken and given back newest first, so that
  * it stays in the cache. */
@@ -29,6 +31,7 @@ typedef struct tsr__scratch {
 /* The slot TSR__SLOT_DEVICES of a "cpu:n" runtime. */
 typedef struct tsr__cpu {
   tsr__devices base;
+  tsr__pool **pools;              /* one a device */
   const struct tsr__tiles *tiles; /* of the instruction set: tile/interp_tile.h */
   _Atomic(tsr__scratch *) near;   /* the idle one that was given back last, without the lock */
   pthread_mutex_t lock;
@@ -44,8 +47,11 @@ static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size);
 void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 
-/* device.c */
-tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+/* cpu_memory.c */
+tsr__buffer *tsr__cpu_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+void tsr__cpu_give(tsr__buffer *buffer);
+tsr__buffer *tsr__cpu_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory);
+tsr_memory tsr__cpu_memory(const tsr_runtime *rt, int device);
 void tsr__cpu_expect(tsr_runtime *rt, int device, size_t bytes, int count);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);

@@ -11,6 +11,8 @@
 #ifndef TSR_KERNEL_DEVICE_H
 #define TSR_KERNEL_DEVICE_H
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "base/spares.h"
 #include "tessera/array.h"
@@ -22,10 +24,18 @@
 
 /* ---- buffers --------------------------------------------------------------------------- */
 
-/* A piece of one device's memory, held by reference. Bool elements are bits, LSB first, in 64-bit
- * words; the unused bits of the last word are undefined. What it is made of, device/cpu.h says:
- * only rooms inside kernel/ look. */
-typedef struct tsr__buffer tsr__buffer;
+/* The header of a buffer: a piece of one device's memory, held by reference. Bool elements are
+ * bits, LSB first, in 64-bit words; the unused bits of the last word are undefined. Each kind of
+ * device puts the place of the bytes behind the header (device/cpu.h), where only rooms inside
+ * kernel/ look. */
+typedef struct tsr__buffer {
+  _Atomic int refs;
+  int device;
+  size_t bytes;
+  const struct tsr__device_ops *ops; /* of the device */
+  tsr_runtime *rt;
+  bool lent; /* the memory is the user's or another process's */
+} tsr__buffer;
 
 /* Bytes that `count` elements take on a device. */
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);
@@ -123,7 +133,15 @@ typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
   const struct tsr__row_ops *rows; /* what reads and writes rows: rows/row_ops.h */
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
-  tsr__buffer *(*buffer)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+  tsr__buffer *(*take)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+  /* The memory of a buffer without references goes back to where it came from, and its header goes
+   * with it. Called by tsr__buffer_release alone. */
+  void (*give)(tsr__buffer *buffer);
+  /* A buffer over memory that is not ours. NULL without memory for the header: the foreign memory
+   * stays the caller's then. */
+  tsr__buffer *(*adopt)(tsr_runtime *rt, int device, const tsr__foreign *memory);
+  /* Bytes in use on a device, their peak and their limit; zeros for a device of another process. */
+  tsr_memory (*memory)(const tsr_runtime *rt, int device);
   /* So many buffers of a size will be in use by turns, for long. A hint. */
   void (*expect)(tsr_runtime *rt, int device, size_t bytes, int count);
   /* Every byte of a buffer becomes `byte`. */
@@ -186,22 +204,38 @@ typedef struct tsr__device_ops {
   int64_t (*call_room)(const tsr__call *call, const bool *wanted);
 } tsr__device_ops;
 
-void tsr__buffer_hold(tsr__buffer *buffer);
+/* Another reference. Whoever holds has one already, so nothing is ordered by it. */
+static inline void tsr__buffer_hold(tsr__buffer *buffer)
+{
+  atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
+}
+
 void tsr__buffer_release(tsr__buffer *buffer); /* NULL is allowed */
-/* Whether one reference to it is all there is, and its memory the library's: then whoever has that
- * may write there. */
-bool tsr__buffer_alone(const tsr__buffer *buffer);
-/* Whether its memory is the user's. */
-bool tsr__buffer_lent(const tsr__buffer *buffer);
-/* A buffer over memory that is not ours. */
-tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory);
+
+/* Whether the buffer has one reference and its memory is the library's: then the holder may write
+ * there. Lent memory is never alone, as the user may be looking at it. */
+static inline bool tsr__buffer_alone(const tsr__buffer *buffer)
+{
+  return !buffer->lent && atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
+}
+
+/* Whether the memory is the user's or another process's. */
+static inline bool tsr__buffer_lent(const tsr__buffer *buffer)
+{
+  return buffer->lent;
+}
+
+/* Whether a device may take so many more bytes; a limit of 0 allows all. */
+static inline bool tsr__memory_fits(const tsr_memory *memory, int64_t bytes)
+{
+  return !memory->limit || bytes <= memory->limit - memory->now;
+}
 
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops;
   int count;          /* addressable devices */
   int first;          /* id of the first of them */
-  tsr__pool **pools;  /* one each */
   tsr__spares values; /* execute's: of values of few parts that are gone */
 } tsr__devices;
 

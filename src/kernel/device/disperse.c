@@ -22,7 +22,7 @@ typedef struct slice {
     const T *from = s->from;                               \
     for (int64_t i = 0; i < s->count; i++) {               \
       uint16_t p = s->dest[i];                             \
-      ((T *)to[p]->data)[s->next[p]++] = from[i];          \
+      ((T *)tsr__cpu_data(to[p]))[s->next[p]++] = from[i]; \
     }                                                      \
   }
 
@@ -40,7 +40,7 @@ static void disperse_bits(const slice *s, tsr__buffer *const *to)
     uint16_t p = s->dest[i];
     int64_t at = s->next[p]++;
     if (from[i / 64] >> (i % 64) & 1) continue;
-    uint64_t *word = (uint64_t *)to[p]->data + at / 64;
+    uint64_t *word = (uint64_t *)tsr__cpu_data(to[p]) + at / 64;
     __atomic_fetch_and(word, ~(UINT64_C(1) << (at % 64)), __ATOMIC_RELAXED);
   }
 }
@@ -57,10 +57,11 @@ void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buf
     if (!traffic || from->device == to[p]->device) continue;
     traffic->bytes += bits ? (s->counts[p] + 7) / 8 : s->counts[p] * size;
   }
-  const uint16_t *dest = s->dest->data;
+  const uint16_t *dest = tsr__cpu_data(s->dest);
   for (int64_t at = 0; at < rows && !tsr__progress_stops(s->progress, s->worker); at += SLICE) {
     int64_t n = rows - at < SLICE ? rows - at : SLICE;
-    slice some = { dest + at, s->next, n, (const char *)from->data + (bits ? at / 8 : at * size) };
+    slice some = { dest + at, s->next, n,
+                   (const char *)tsr__cpu_data(from) + (bits ? at / 8 : at * size) };
     if (bits) disperse_bits(&some, to);
     else ways[tsr__size_log(size)](&some, to);
   }

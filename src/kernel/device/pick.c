@@ -80,10 +80,10 @@ void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *
 {
   size_t size = tsr_dtype_size(pick->dtype);
   bool bits = pick->dtype == TSR_BOOL;
-  const uint32_t *rows = (const uint32_t *)pick->rows->data + pick->first;
-  char *out = (char *)to->data + (size_t)pick->at * size;
-  if (bits) put_picked_bits(rows, pick->count, from->data, to->data, pick->at);
-  else tsr__picks[tsr__size_log((int64_t)size)][false](rows, pick->count, from->data, out);
+  const uint32_t *rows = (const uint32_t *)tsr__cpu_data(pick->rows) + pick->first;
+  char *out = (char *)tsr__cpu_data(to) + (size_t)pick->at * size;
+  if (bits) put_picked_bits(rows, pick->count, tsr__cpu_data(from), tsr__cpu_data(to), pick->at);
+  else tsr__picks[tsr__size_log((int64_t)size)][false](rows, pick->count, tsr__cpu_data(from), out);
   if (from->device == to->device || !traffic) return;
   traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
 }

@@ -86,9 +86,9 @@ static void describe(const tsr__call *call, const tsr__call_part *from, tsr__pro
   const tsr__dot_attr *attr = tsr__dot_of(call->program, node);
   ranks rank = { call->program->nodes[tsr__in(call->program, node, 0)].rank,
                  call->program->nodes[tsr__in(call->program, node, 1)].rank, node->rank };
-  to->left = from->in[0].buffer->data;
-  to->right = from->in[1].buffer->data;
-  to->out = from->out[0].buffer->data;
+  to->left = tsr__cpu_data(from->in[0].buffer);
+  to->right = tsr__cpu_data(from->in[1].buffer);
+  to->out = tsr__cpu_data(from->out[0].buffer);
   for (int side = 0; side < TSR__SIDES; side++) to->list[side].size = 1;
   for (int d = 0; d < node->rank; d++) add_index(attr, rank, attr->out[d], from, to);
   if (attr->leaf) add_index(attr, rank, (int)attr->leaf, from, to);

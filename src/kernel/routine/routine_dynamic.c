@@ -10,7 +10,7 @@
 /* The start along a dim of `size` for a box of `length`. */
 static int64_t start_of(const tsr__call_part *part, int d, int64_t size, int64_t length)
 {
-  int64_t start = ((const int64_t *)part->in[1].buffer->data)[d];
+  int64_t start = ((const int64_t *)tsr__cpu_data(part->in[1].buffer))[d];
   if (start < 0) start += size;
   return start < 0 ? 0 : start > size - length ? size - length : start;
 }

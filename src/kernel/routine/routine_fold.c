@@ -133,8 +133,8 @@ static void fold_task(void *user, int64_t task, int worker)
   const tsr__call_part *of = &job->call->parts[part];
   int64_t at = task % job->chunks * CHUNK, left = count_of(job->call, part) - at;
   if (left <= 0 || tsr__progress_stops(&job->progress, worker)) return;
-  run r = { job->parts + part * job->part_count, of->out[0].buffer->data, job->part_count, at,
-            left < CHUNK ? left : CHUNK };
+  run r = { job->parts + part * job->part_count, tsr__cpu_data(of->out[0].buffer), job->part_count,
+            at, left < CHUNK ? left : CHUNK };
   fold_run(&r, tsr__call_dtype(job->call, 0), (tsr_dtype)tsr__call_node(job->call)->dtype);
 }
 
@@ -148,13 +148,13 @@ static const char *part_at(const tsr__call *call, int part, int64_t p)
   const tsr__shard *from = &of->in[0];
   if (from->box.start[0] <= p && p < from->box.start[0] + from->box.size[0] &&
       tsr__box_count(&from->box, rank + 1) == from->box.size[0] * count_of(call, part))
-    return (const char *)from->buffer->data +
+    return (const char *)tsr__cpu_data(from->buffer) +
            (p - from->box.start[0]) * count_of(call, part) * size;
   for (int o = 0; from->box.start[0] != p && o < call->part_count; o++)
     from = &call->parts[o].in[0];
   for (int d = 0; d < rank; d++)
     at = at * from->box.size[d + 1] + of->out[0].box.start[d] - from->box.start[d + 1];
-  return (const char *)from->buffer->data + at * size;
+  return (const char *)tsr__cpu_data(from->buffer) + at * size;
 }
 
 tsr_status tsr__routine_fold(const tsr__call *call, tsr__error *error)

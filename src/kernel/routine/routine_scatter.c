@@ -76,10 +76,10 @@ tsr__scattering tsr__scattering_of(const tsr__strip *s)
                             .dtype = tsr__call_dtype(s->call, 0),
                             .attr = attr_of(s->call),
                             .x = operand(s->call, 0),
-                            .at = s->part->in[1].buffer->data,
+                            .at = tsr__cpu_data(s->part->in[1].buffer),
                             .narrow = operand(s->call, 1)->dtype == TSR_I32,
-                            .updates = s->part->in[2].buffer->data,
-                            .to = s->part->out[0].buffer->data,
+                            .updates = tsr__cpu_data(s->part->in[2].buffer),
+                            .to = tsr__cpu_data(s->part->out[0].buffer),
                             .outside = (_Atomic bool *)(uintptr_t)s->user,
                             .count = count_of(s->call, s->part),
                             .end = count_of(s->call, s->part),
@@ -188,7 +188,7 @@ static void fetch_block(const tsr__scattering *a, int64_t j)
 static void begin_strip(tsr__scattering *a)
 {
   const tsr__strip *s = a->strip;
-  const char *from = s->part->in[0].buffer->data;
+  const char *from = tsr__cpu_data(s->part->in[0].buffer);
   char *to = a->to;
   /* A strip is runs of `count` neighbouring elements, `after` apart. */
   size_t size = tsr_dtype_size(a->dtype), bytes = (size_t)s->count * size;
@@ -358,7 +358,7 @@ void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
     if (!goes_on(a, n)) return;
     /* Places count the elements of the strip: [along, count]. */
     for (int64_t i = 0; i < n * s->count; i++) place[i] = t * s->count + i;
-    tsr__reals x = load_lines(a, s->part->in[0].buffer->data, s->at + t * s->after,
+    tsr__reals x = load_lines(a, tsr__cpu_data(s->part->in[0].buffer), s->at + t * s->after,
                               &(tsr__reals){ .f64 = room, .n = (int)(n * s->count) });
     take(user, place, &x);
   }
@@ -409,9 +409,9 @@ static tsr_status product_strip(tsr__scattering *a)
   tsr__error error;
   int64_t count = s->along * s->count;
   tsr__buffer *memory =
-      tsr__cpu_buffer(s->call->rt, s->part->device, (size_t)count * sizeof(double), &error);
+      tsr__cpu_take(s->call->rt, s->part->device, (size_t)count * sizeof(double), &error);
   if (!memory) return TSR_ENOMEM;
-  double *product = memory->data;
+  double *product = tsr__cpu_data(memory);
   /* 1 times anything is itself, so the operand's element is the first factor and no case of its
    * own. */
   for (int64_t i = 0; i < count; i++) product[i] = 1;

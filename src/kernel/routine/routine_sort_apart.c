@@ -151,7 +151,7 @@ static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__bu
 {
   for (int m = 0; m < a->members; m++) {
     size_t bytes = (size_t)((parts->rows[m] + 1) * size);
-    out[m] = tsr__cpu_buffer(runtime_of(a), parts->device[m], bytes, a->error);
+    out[m] = tsr__cpu_take(runtime_of(a), parts->device[m], bytes, a->error);
     if (!out[m]) return false;
   }
   return true;
@@ -174,7 +174,7 @@ static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *ele
     for (int m = 0; m < a->members; m++) {
       tsr__line *l = &a->lines[key * a->members + m];
       *l = line_of(a, key, m);
-      l->from = elements[key * a->members + m]->data;
+      l->from = tsr__cpu_data(elements[key * a->members + m]);
       l->at = 0;
       l->step = 1;
       l->n = parts->rows[m];
@@ -193,11 +193,11 @@ static void leave_task(void *user, int64_t task, int worker)
     tsr__line some = line_of(a, key, p.part);
     some.at += p.start * some.step;
     some.n = p.count;
-    tsr__line_gather(&some, (char *)a->elements[key * a->members + p.part]->data +
+    tsr__line_gather(&some, (char *)tsr__cpu_data(a->elements[key * a->members + p.part]) +
                                 p.start * size_of(a, key));
   }
   if (!a->want[1]) return;
-  uint32_t *place = (uint32_t *)a->places[p.part]->data + p.start;
+  uint32_t *place = (uint32_t *)tsr__cpu_data(a->places[p.part]) + p.start;
   /* A line has fewer than 2^32 - 1 elements (routine_sort.c). */
   for (int64_t i = 0; i < p.count; i++) place[i] = (uint32_t)(a->start[p.part] + p.start + i);
 }
@@ -215,9 +215,9 @@ static void leave_few_task(void *user, int64_t task, int worker)
   to.dtype = a->lines[m].dtype;
   to.order = a->lines[m].order;
   tsr__line_sort_take(&a->sort, &(tsr__piece){ m, 0, n }, &to, 0,
-                      (void *[2]){ a->elements[m]->data, NULL });
+                      (void *[2]){ tsr__cpu_data(a->elements[m]), NULL });
   if (!a->want[1]) return;
-  uint32_t *place = a->places[m]->data;
+  uint32_t *place = tsr__cpu_data(a->places[m]);
   for (int64_t at = 0; at < n; at += 1024) {
     int64_t some = n - at < 1024 ? n - at : 1024;
     to.n = to.kept = some;
@@ -309,7 +309,7 @@ static tsr_status split_rows(apart *a)
   tsr__routes routes = { &a->here, NULL, NULL, a->counts };
   if (!new_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
     return a->error->status;
-  for (int m = 0; m < a->members; m++) a->word[m] = a->words[m]->data;
+  for (int m = 0; m < a->members; m++) a->word[m] = tsr__cpu_data(a->words[m]);
   set_lines(a, &a->here, a->elements);
   if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
   tsr__sort_sample sample;
@@ -439,7 +439,7 @@ static void write_border(const apart *a, const tsr__piece *p, int64_t first, int
   for (int m = 0; m < owner; m++)
     if (!is_here(a, m)) at += meeting_of(a, p->part, m).count;
   for (int i = 0; i < 2; i++)
-    columns[i] = a->want[i] ? a->border[i * a->members + p->part]->data : NULL;
+    columns[i] = a->want[i] ? tsr__cpu_data(a->border[i * a->members + p->part]) : NULL;
   tsr__line_sort_take(&a->sort, p, &to, at, columns);
 }
 
@@ -511,7 +511,7 @@ static void put_brought(apart *a, const tsr__buffer *from, int member, int resul
   void *results[2];
   const tsr__line to = line_of(a, 0, member);
   size_t size = result ? sizeof(int64_t) : (size_t)size_of(a, 0);
-  const char *next = from->data;
+  const char *next = tsr__cpu_data(from);
   tsr__line_results(a->call, &a->call->parts[a->part[member]], results);
   for (int m = 0; m < a->members; m++) {
     stretch s = meeting_of(a, m, member);
@@ -553,7 +553,8 @@ static tsr_status place_elements(apart *a)
 {
   bool borders = a->call->peers && borders_differ(a);
   set_lines(a, &a->there, a->came_elements);
-  for (int m = 0; m < a->members && a->want[1]; m++) a->lines[m].places = a->came_places[m]->data;
+  for (int m = 0; m < a->members && a->want[1]; m++)
+    a->lines[m].places = tsr__cpu_data(a->came_places[m]);
   a->sort = (tsr__line_sort){ .rt = runtime_of(a),
                               .parts = &a->there,
                               .lines = a->lines,

@@ -53,7 +53,7 @@ static lines lines_of(const looking *l, int part)
 /* Which of the indices run `u` has. */
 static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
 {
-  const int64_t *index = l->call->parts[part].in[1].buffer->data;
+  const int64_t *index = tsr__cpu_data(l->call->parts[part].in[1].buffer);
   return index[l->each ? u : u % s->middle];
 }
 
@@ -136,9 +136,10 @@ static void give_bits(const looking *l, const giving *g, tsr__traffic *traffic)
 {
   const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
   for (int64_t i = 0; i < g->length; i++) {
-    uint8_t here = 0, there = (uint8_t)tsr__bits_get(from->in[0].buffer->data, g->from_at + i, 1);
+    uint8_t here = 0,
+            there = (uint8_t)tsr__bits_get(tsr__cpu_data(from->in[0].buffer), g->from_at + i, 1);
     tsr__cpu_move(&(tsr__transfer){ &here, &there, 1, to->device, from->device, false }, traffic);
-    tsr__bits_put(to->out[0].buffer->data, g->to_at + i, 1, here);
+    tsr__bits_put(tsr__cpu_data(to->out[0].buffer), g->to_at + i, 1, here);
   }
 }
 
@@ -150,11 +151,11 @@ static void give(const looking *l, const giving *g, tsr__traffic *traffic)
     give_bits(l, g, traffic);
     return;
   }
-  tsr__cpu_move(&(tsr__transfer){ (char *)to->out[0].buffer->data + (size_t)g->to_at * size,
-                                  (const char *)from->in[0].buffer->data +
-                                      (size_t)g->from_at * size,
-                                  (size_t)g->length * size, to->device, from->device, false },
-                traffic);
+  tsr__cpu_move(
+      &(tsr__transfer){ (char *)tsr__cpu_data(to->out[0].buffer) + (size_t)g->to_at * size,
+                        (const char *)tsr__cpu_data(from->in[0].buffer) + (size_t)g->from_at * size,
+                        (size_t)g->length * size, to->device, from->device, false },
+      traffic);
 }
 
 /* What a task has at hand: a part, its group, and the member that had the run before. */

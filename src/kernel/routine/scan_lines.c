@@ -127,8 +127,8 @@ static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piec
   int64_t first = reverse ? end - 1 : start;
   return (tsr__scan_block){ .tiles = tsr__cpu_of(job->call->rt)->tiles,
                             .dtype = tsr__call_dtype(job->call, 0),
-                            .from = p->in[0].buffer->data,
-                            .to = p->out[0].buffer->data,
+                            .from = tsr__cpu_data(p->in[0].buffer),
+                            .to = tsr__cpu_data(p->out[0].buffer),
                             .at = (u->before * sides.along + first) * sides.after + u->line,
                             .step = reverse ? -sides.after : sides.after,
                             .runs = end - start };
@@ -474,8 +474,8 @@ static tsr_status whole_strip(const tsr__strip *s)
   tsr__scan_state state = { .count = s->count, .memory = s->room };
   tsr__scan_block block = { .tiles = tsr__cpu_of(s->call->rt)->tiles,
                             .dtype = tsr__call_dtype(s->call, 0),
-                            .from = s->part->in[0].buffer->data,
-                            .to = s->part->out[0].buffer->data,
+                            .from = tsr__cpu_data(s->part->in[0].buffer),
+                            .to = tsr__cpu_data(s->part->out[0].buffer),
                             .at = s->at + (reverse ? (s->along - 1) * s->after : 0),
                             .step = reverse ? -s->after : s->after,
                             .runs = s->along };

@@ -48,7 +48,7 @@ void *tsr__scatter_run(const unit *u, int part, int64_t t)
 {
   const tsr__strip *s = &u->strip;
   size_t size = tsr_dtype_size(tsr__call_dtype(s->call, 0));
-  char *out = u->job->call->parts[part].out[0].buffer->data;
+  char *out = tsr__cpu_data(u->job->call->parts[part].out[0].buffer);
   return out + (size_t)(s->at + t * s->after) * size;
 }
 
@@ -148,10 +148,11 @@ static void make_share(share *s, int worker)
   int64_t count = strip.along * strip.count;
   int member = s->part * u->members / s->parts;
   strip.worker = worker;
-  s->memory = tsr__cpu_buffer(rt, strip.call->parts[u->part[member]].device, tsr__bins_bytes(count),
-                              &error);
+  s->memory =
+      tsr__cpu_take(rt, strip.call->parts[u->part[member]].device, tsr__bins_bytes(count), &error);
   if (!s->memory) return;
-  tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, s->memory->data, count);
+  tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, tsr__cpu_data(s->memory),
+                 count);
   tsr__scatter_each_x(&a, s->part || u->job->kept ? look_at_x : begin_with_x, &s->bins);
   add_updates(s, worker);
   s->good = !s->bins.rows.failed;
@@ -178,7 +179,7 @@ void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
 {
   const tsr__strip *s = &u->strip;
   size_t size = tsr_dtype_size(tsr__call_dtype(s->call, 0));
-  char *to = u->job->call->parts[u->part[0]].out[0].buffer->data;
+  char *to = tsr__cpu_data(u->job->call->parts[u->part[0]].out[0].buffer);
   int64_t n, left = 0, most = s->count == s->after ? TSR__BINS_BLOCK / s->count : 1;
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t += n) {
     n = s->along - t < most ? s->along - t : most;
@@ -261,7 +262,7 @@ static void begin_runs(const tsr__scattering *a, bool first, int64_t t, int64_t 
    * not. */
   bool counts = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
   if (first || !counts) {
-    memcpy(run, (const char *)s->part->in[0].buffer->data + at, bytes);
+    memcpy(run, (const char *)tsr__cpu_data(s->part->in[0].buffer) + at, bytes);
     return;
   }
   memset(run, 0, bytes);
@@ -290,10 +291,10 @@ static void do_fold(fold *f, int worker)
   a.begin = a.count * f->part / f->parts;
   a.end = a.count * (f->part + 1) / f->parts;
   if (f->part) {
-    f->memory = tsr__cpu_buffer(strip.call->rt, strip.part->device,
-                                (size_t)strip.along * tsr__scatter_run_bytes(u), &error);
+    f->memory = tsr__cpu_take(strip.call->rt, strip.part->device,
+                              (size_t)strip.along * tsr__scatter_run_bytes(u), &error);
     if (!f->memory) return;
-    a.to = f->memory->data;
+    a.to = tsr__cpu_data(f->memory);
   }
   for (int64_t t = 0, n; t < strip.along; t += n) {
     n = tsr__scatter_runs_at(u, t, strip.along);
@@ -352,7 +353,7 @@ static bool fold_shares(const unit *u, int parts)
   for (int k = 0; k < count; k++) {
     if (good && all[k].part)
       tsr__scatter_join_runs(u, u->part[all[k].member], &(runs){ 0, u->strip.along },
-                             all[k].memory->data);
+                             tsr__cpu_data(all[k].memory));
     tsr__buffer_release(all[k].memory);
   }
   tsr__del(heap, all, (size_t)count * sizeof *all);

@@ -175,7 +175,7 @@ void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line 
 
 static void *data_of(const tsr__shard *shard)
 {
-  return shard->buffer ? shard->buffer->data : NULL;
+  return shard->buffer ? tsr__cpu_data(shard->buffer) : NULL;
 }
 
 /* Line number `number` of a part's shard of operand `key`; of another process's without elements.

@@ -71,9 +71,9 @@ static tsr_status new_buffers(tsr__line_sort *s, int lists, size_t size, tsr__er
   for (int p = 0; p < s->parts->count; p++)
     for (int i = 0; i < lists && s->parts->rows[p]; i++) {
       size_t bytes = (size_t)s->parts->rows[p] * size;
-      s->buffers[2 * p + i] = tsr__cpu_buffer(s->rt, s->parts->device[p], bytes, error);
+      s->buffers[2 * p + i] = tsr__cpu_take(s->rt, s->parts->device[p], bytes, error);
       if (!s->buffers[2 * p + i]) return error->status;
-      void *data = s->buffers[2 * p + i]->data;
+      void *data = tsr__cpu_data(s->buffers[2 * p + i]);
       /* Two a part: radix passes go from one to the other and back. */
       if (i) s->spare[p] = data;
       else s->at[p] = s->word[p] = data;

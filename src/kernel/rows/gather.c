@@ -27,12 +27,12 @@ tsr_status tsr__index_new(tsr_runtime *rt, const tsr__parts *parts, tsr__index *
   out->buffers = (tsr__buffer **)(out->at + parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint32_t);
-    out->buffers[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+    out->buffers[p] = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
     if (!out->buffers[p]) {
       tsr__index_free(rt, out);
       return error->status;
     }
-    out->at[p] = out->buffers[p]->data;
+    out->at[p] = tsr__cpu_data(out->buffers[p]);
     out->rows[p] = parts->rows[p];
   }
   return TSR_OK;
@@ -84,8 +84,8 @@ static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *fro
 static void gather_values(const gather_job *job, const tsr__piece *piece, const uint32_t *at)
 {
   tsr_dtype dtype = job->ask->from->dtype;
-  const void *from = job->ask->from->values[piece->part]->data;
-  char *to = job->values[piece->part]->data;
+  const void *from = tsr__cpu_data(job->ask->from->values[piece->part]);
+  char *to = tsr__cpu_data(job->values[piece->part]);
   int64_t size = (int64_t)tsr_dtype_size(dtype);
   /* By size: what the bits mean does not show; bools are bits of their own. */
   if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
@@ -107,10 +107,10 @@ static void gather_task(void *user, int64_t task, int worker)
   if (at) at += piece.start;
   gather_values(job, &piece, at);
   if (!job->valid[piece.part]) return;
-  uint64_t *valid = job->valid[piece.part]->data;
+  uint64_t *valid = tsr__cpu_data(job->valid[piece.part]);
   const tsr__buffer *from = ask->from->valid ? ask->from->valid[piece.part] : NULL;
-  if (!at) copy_rows(TSR_BOOL, piece.start, piece.count, from->data, valid);
-  else if (from) tsr__pick_bits(at, piece.count, from->data, valid + piece.start / 64);
+  if (!at) copy_rows(TSR_BOOL, piece.start, piece.count, tsr__cpu_data(from), valid);
+  else if (from) tsr__pick_bits(at, piece.count, tsr__cpu_data(from), valid + piece.start / 64);
   else gather_there(at, piece.count, valid + piece.start / 64);
 }
 
@@ -132,10 +132,10 @@ static tsr_status gather_room(tsr_runtime *rt, const gather_job *job, tsr__error
     int device = ask->parts->device[p];
     /* The identity misses nothing. */
     bool nulls = (ask->may_miss && ask->index->at[p]) || (ask->from->valid && ask->from->valid[p]);
-    job->values[p] = ops->buffer(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
+    job->values[p] = ops->take(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
     if (!job->values[p]) return error->status;
     if (!nulls) continue;
-    job->valid[p] = ops->buffer(rt, device, tsr__device_bytes(TSR_BOOL, rows), error);
+    job->valid[p] = ops->take(rt, device, tsr__device_bytes(TSR_BOOL, rows), error);
     if (!job->valid[p]) return error->status;
   }
   return TSR_OK;

@@ -348,10 +348,10 @@ static tsr_status result_room(job *j)
       int64_t groups = ask->groups->count[p];
       /* The dtype of the result, not of the column. */
       size_t bytes = tsr__device_bytes(j->reading[a].dtype, groups);
-      j->values[at] = ops->buffer(j->rt, device, bytes, j->error);
+      j->values[at] = ops->take(j->rt, device, bytes, j->error);
       if (!j->values[at]) return j->error->status;
       if (!j->reading[a].least) continue;
-      j->valid[at] = ops->buffer(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
+      j->valid[at] = ops->take(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
       if (!j->valid[at]) return j->error->status;
     }
   }
@@ -378,8 +378,8 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
       continue;
     }
     if (!j->values[at]) continue;
-    to.values = j->values[at]->data;
-    to.valid = j->valid[at] ? j->valid[at]->data : NULL;
+    to.values = tsr__cpu_data(j->values[at]);
+    to.valid = j->valid[at] ? tsr__cpu_data(j->valid[at]) : NULL;
     to.nulls = 0;
     /* Exact sums of integers that the result's type does not hold: told once all tasks are done. */
     if (!tsr__group_record_read(r, state, &to)) atomic_store(&j->outside, (int)r->dtype);

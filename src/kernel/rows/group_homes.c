@@ -23,7 +23,7 @@ tsr_status tsr__buffers_of(tsr_runtime *rt, const tsr__parts *parts, tsr_dtype d
 {
   const tsr__device_ops *ops = tsr__devices_of(rt)->ops;
   for (int p = 0; p < parts->count; p++) {
-    out[p] = ops->buffer(rt, parts->device[p], tsr__device_bytes(dtype, parts->rows[p]), error);
+    out[p] = ops->take(rt, parts->device[p], tsr__device_bytes(dtype, parts->rows[p]), error);
     if (!out[p]) return error->status;
   }
   return TSR_OK;
@@ -91,7 +91,7 @@ static tsr_status leave_alone(tsr_runtime *rt, tsr__group_homes *h, tsr__error *
   if (!status) status = tsr__index_new(rt, h->parts, &local->first, error);
   for (int p = 0; p < local->parts && !status; p++) {
     local->count[p] = h->parts->rows[p];
-    local->group[p] = local->buffers[p]->data;
+    local->group[p] = tsr__cpu_data(local->buffers[p]);
   }
   return status ? status : tsr__homes_each(rt, local->parts, alone_task, local, error);
 }
@@ -125,13 +125,13 @@ static void keys_task(void *user, int64_t p, int worker)
   int64_t rows = h->parts->rows[p], count = h->local.count[p];
   int words = ask->keys->words, parts = h->parts->count;
   const uint32_t *first = h->local.first.at[p];
-  uint16_t *owner = h->owner[p]->data;
-  int32_t *number = ask->columns[words * parts + p]->data;
+  uint16_t *owner = tsr__cpu_data(h->owner[p]);
+  int32_t *number = tsr__cpu_data(ask->columns[words * parts + p]);
   const uint64_t *word = ask->keys->word ? ask->keys->word[p] : NULL, none = 0;
   for (int64_t g = 0; g < count; g++) {
     const uint64_t *key = word ? word + first[g] : &none;
     for (int w = 0; w < words; w++)
-      ((uint64_t *)ask->columns[w * parts + p]->data)[g] = key[w * rows];
+      ((uint64_t *)tsr__cpu_data(ask->columns[w * parts + p]))[g] = key[w * rows];
     uint64_t hash = tsr__key_hash(key, rows, words) & UINT32_MAX;
     /* The low half of the fixed hash as a fraction of the parts: processes agree on it. */
     owner[g] = (uint16_t)(hash * (uint64_t)parts >> 32);
@@ -139,7 +139,7 @@ static void keys_task(void *user, int64_t p, int worker)
   }
   /* How many rows each group has, for those who number the rows of a group across parts. */
   if (!ask->counted) return;
-  int64_t *of = ask->columns[(words + 1) * parts + p]->data;
+  int64_t *of = tsr__cpu_data(ask->columns[(words + 1) * parts + p]);
   const uint32_t *group = h->local.group[p];
   memset(of, 0, (size_t)count * sizeof *of);
   for (int64_t r = 0; r < rows; r++) of[group[r]]++;
@@ -166,8 +166,9 @@ static void answer_task(void *user, int64_t o, int worker)
   tsr__buffer **came = m->ask->columns;
   int parts = h->parts->count, sender = 0, words = m->ask->keys->words;
   const uint32_t *group = h->owned.group[o], *first = h->owned.first.at[o];
-  const int32_t *number = came[words * parts + o]->data;
-  int32_t *home_of = h->owned_home[o]->data, *number_of = h->owned_number[o]->data;
+  const int32_t *number = tsr__cpu_data(came[words * parts + o]);
+  int32_t *home_of = tsr__cpu_data(h->owned_home[o]),
+          *number_of = tsr__cpu_data(h->owned_number[o]);
   int64_t until = h->counts[o];
   for (int64_t g = 0; g < h->owned.count[o]; g++) {
     if (g % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&m->progress, worker)) return;
@@ -179,8 +180,8 @@ static void answer_task(void *user, int64_t o, int worker)
     number_of[g] = number[first[g]];
   }
   /* An answer a key that came, in the order of the keys, so that it finds its way back. */
-  int32_t *home = m->answer[o]->data, *there = m->answer[parts + o]->data;
-  int32_t *owned_as = m->answer[2 * parts + o]->data;
+  int32_t *home = tsr__cpu_data(m->answer[o]), *there = tsr__cpu_data(m->answer[parts + o]);
+  int32_t *owned_as = tsr__cpu_data(m->answer[2 * parts + o]);
   for (int64_t i = 0; i < h->came[o]; i++) {
     if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&m->progress, worker)) return;
     home[i] = home_of[group[i]];
@@ -188,8 +189,8 @@ static void answer_task(void *user, int64_t o, int worker)
     owned_as[i] = (int32_t)group[i];
   }
   if (!m->ask->counted) return;
-  const int64_t *of = came[(words + 1) * parts + o]->data;
-  int64_t *before = m->answer[3 * parts + o]->data;
+  const int64_t *of = tsr__cpu_data(came[(words + 1) * parts + o]);
+  int64_t *before = tsr__cpu_data(m->answer[3 * parts + o]);
   /* The rows of a group so far stand at its first key's place. */
   for (int64_t i = 0; i < h->came[o]; i++) {
     uint32_t at = first[group[i]];
@@ -248,16 +249,16 @@ static void settle_task(void *user, int64_t p, int worker)
   /* Answers come sorted by owner; `order` says which local group each of them is of. */
   tsr__buffer **to[3] = { h->home, h->number, h->owned_as };
   for (int c = 0; c < 3; c++) {
-    const int32_t *from = s->told->answers[c * parts + p]->data;
-    int32_t *out = to[c][p]->data;
+    const int32_t *from = tsr__cpu_data(s->told->answers[c * parts + p]);
+    int32_t *out = tsr__cpu_data(to[c][p]);
     for (int64_t i = 0; i < h->local.count[p]; i++) out[order[i]] = from[i];
   }
   if (s->told->counted) {
-    const int64_t *from = s->told->answers[3 * parts + p]->data;
-    int64_t *out = h->before[p]->data;
+    const int64_t *from = tsr__cpu_data(s->told->answers[3 * parts + p]);
+    int64_t *out = tsr__cpu_data(h->before[p]);
     for (int64_t i = 0; i < h->local.count[p]; i++) out[order[i]] = from[i];
   }
-  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   int64_t own = 0;
   /* Counted first, as the list of them is taken at its size. */
   for (int64_t g = 0; g < h->local.count[p]; g++) own += home[g] == p && number[g] == g;
@@ -268,7 +269,7 @@ static void own_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   tsr__group_homes *h = user;
-  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   uint32_t *own = h->own.at[p];
   int64_t count = 0;
   for (int64_t g = 0; g < h->local.count[p]; g++)

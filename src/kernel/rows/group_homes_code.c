@@ -23,7 +23,7 @@ static void mine_task(void *user, int64_t p, int worker)
   const tsr__group_homes *h = t->homes;
   const uint32_t *number = h->local.number[p];
   int64_t codes = INT64_C(1) << h->local.bits, words = h->code_words;
-  uint64_t *out = t->mine[p]->data;
+  uint64_t *out = tsr__cpu_data(t->mine[p]);
   /* A part without rows has no codes, and may be another process's, which is not told of here. */
   if (!h->local.count[p]) {
     memset(out, 0, (size_t)words * sizeof *out);
@@ -49,7 +49,7 @@ tsr_status tsr__homes_codes(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 /* The codes that `part` knows part q to have. */
 static const uint64_t *codes_of(const tsr__group_homes *h, int64_t part, int64_t q)
 {
-  return (const uint64_t *)h->everyone[part]->data + q * h->code_words;
+  return (const uint64_t *)tsr__cpu_data(h->everyone[part]) + q * h->code_words;
 }
 
 /* `mine` becomes one bit a group: whether it is at home. */
@@ -59,7 +59,7 @@ static void home_task(void *user, int64_t p, int worker)
   const telling *t = user;
   const tsr__group_homes *h = t->homes;
   const uint32_t *number = h->local.number[p];
-  uint64_t *home = t->mine[p]->data;
+  uint64_t *home = tsr__cpu_data(t->mine[p]);
   int64_t count = 0;
   memset(home, 0, (size_t)h->code_words * sizeof *home);
   t->count[p] = 0;
@@ -79,7 +79,7 @@ static void own_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const telling *t = user;
-  const uint64_t *home = t->mine[p]->data;
+  const uint64_t *home = tsr__cpu_data(t->mine[p]);
   uint32_t *own = t->order->at[p];
   for (int64_t w = 0; w < t->homes->code_words; w++)
     for (uint64_t bits = home[w]; bits; bits &= bits - 1)

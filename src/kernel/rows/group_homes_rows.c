@@ -25,10 +25,10 @@ static void route_task(void *user, int64_t p, int worker)
   const job *j = user;
   const tsr__group_homes *h = j->homes;
   const uint32_t *group = h->local.group[p];
-  const uint16_t *owner = h->owner[p]->data;
-  const int32_t *owned_as = h->owned_as[p]->data;
-  uint16_t *to = j->a[p]->data;
-  int32_t *number = j->b[p]->data;
+  const uint16_t *owner = tsr__cpu_data(h->owner[p]);
+  const int32_t *owned_as = tsr__cpu_data(h->owned_as[p]);
+  uint16_t *to = tsr__cpu_data(j->a[p]);
+  int32_t *number = tsr__cpu_data(j->b[p]);
   for (int64_t i = 0; i < h->parts->rows[p]; i++) {
     to[i] = owner[group[i]];
     number[i] = owned_as[group[i]];
@@ -50,7 +50,7 @@ static void first_task(void *user, int64_t o, int worker)
 {
   (void)worker;
   const job *j = user;
-  const uint32_t *group = j->a[o]->data;
+  const uint32_t *group = tsr__cpu_data(j->a[o]);
   uint32_t *first = j->index->at[o];
   for (int64_t i = j->rows[o] - 1; i >= 0; i--) first[group[i]] = (uint32_t)i;
 }
@@ -74,7 +74,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
                           parts);
   tsr_status status = tsr__index_new(rt, &of, &groups.first, error);
   if (!status) status = tsr__homes_each(rt, parts, first_task, &j, error);
-  for (int p = 0; p < parts && !status; p++) groups.group[p] = ask->number[p]->data;
+  for (int p = 0; p < parts && !status; p++) groups.group[p] = tsr__cpu_data(ask->number[p]);
   tsr__aggregate_ask all = { ask->parts, &groups, ask->columns, ask->aggs, ask->count, NULL };
   if (!status) status = tsr__aggregate_groups(rt, &all, values, valid, error);
   tsr__index_free(rt, &groups.first);
@@ -86,8 +86,8 @@ static void dest_task(void *user, int64_t o, int worker)
 {
   (void)worker;
   const job *j = user;
-  const int32_t *home = j->homes->owned_home[o]->data;
-  uint16_t *to = j->a[o]->data;
+  const int32_t *home = tsr__cpu_data(j->homes->owned_home[o]);
+  uint16_t *to = tsr__cpu_data(j->a[o]);
   for (int64_t i = 0; i < j->homes->owned.count[o]; i++) to[i] = (uint16_t)home[i];
 }
 
@@ -108,9 +108,9 @@ static void order_task(void *user, int64_t p, int worker)
   (void)worker;
   const job *j = user;
   const tsr__index *own = &j->homes->own;
-  const int32_t *number = j->a[p]->data;
+  const int32_t *number = tsr__cpu_data(j->a[p]);
   /* Where each local group stands among those at home. */
-  int32_t *place = j->homes->owned_as[p]->data;
+  int32_t *place = tsr__cpu_data(j->homes->owned_as[p]);
   for (int64_t i = 0; i < own->rows[p]; i++) place[own->at[p][i]] = (int32_t)i;
   for (int64_t i = 0; i < own->rows[p]; i++) j->index->at[p][place[number[i]]] = (uint32_t)i;
 }
@@ -150,8 +150,8 @@ static void keep_task(void *user, int64_t p, int worker)
   const job *j = user;
   const uint32_t *group = j->homes->local.group[p];
   int64_t rows = j->homes->parts->rows[p];
-  uint64_t *out = j->a[p]->data;
-  int64_t *seen = j->homes->before[p]->data;
+  uint64_t *out = tsr__cpu_data(j->a[p]);
+  int64_t *seen = tsr__cpu_data(j->homes->before[p]);
   for (int64_t r = 0; r < rows; r += 64) {
     int some = rows - r < 64 ? (int)(rows - r) : 64;
     uint64_t bits = 0;
@@ -165,7 +165,7 @@ static tsr_status none_before(tsr_runtime *rt, tsr__group_homes *homes, tsr__err
 {
   tsr__parts local = tsr__homes_lie(homes, homes->local.count);
   tsr_status status = tsr__buffers_of(rt, &local, TSR_I64, homes->before, error);
-  if (!status) memset(homes->before[0]->data, 0, (size_t)local.rows[0] * sizeof(int64_t));
+  if (!status) memset(tsr__cpu_data(homes->before[0]), 0, (size_t)local.rows[0] * sizeof(int64_t));
   return status;
 }
 

@@ -28,7 +28,7 @@ typedef struct shared {
 
 static shared shared_codes(const tsr__group_homes *h, int64_t at, int from, int to)
 {
-  const uint64_t *all = h->everyone[at]->data;
+  const uint64_t *all = tsr__cpu_data(h->everyone[at]);
   return (shared){ all + from * h->code_words, all + to * h->code_words, all, h->code_words, to };
 }
 
@@ -51,7 +51,7 @@ static int64_t count_shared(const shared *s, int64_t end)
 /* A group stays if it is at home with the number that it has. */
 static bool leaves(const tsr__group_homes *h, int64_t p, int64_t g)
 {
-  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   return home[g] != p || number[g] != g;
 }
 
@@ -69,7 +69,7 @@ static void count_task(void *user, int64_t p, int worker)
       counts[q] = count_shared(&s, h->code_words);
     }
   } else {
-    const int32_t *home = h->home[p]->data;
+    const int32_t *home = tsr__cpu_data(h->home[p]);
     for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += leaves(h, p, g);
   }
 }
@@ -87,7 +87,7 @@ static void take_coded(const tsr__leaving *l, int p)
   const tsr__group_homes *h = l->homes;
   const uint32_t *number = h->local.number[p];
   const uint64_t *record = tsr__tallied_records(l->records, p);
-  uint64_t *out = l->sent[p]->data;
+  uint64_t *out = tsr__cpu_data(l->sent[p]);
   int64_t group[2 * FETCHED];
   for (int q = 0; q < p; q++) {
     shared s = shared_codes(h, p, p, q);
@@ -116,10 +116,10 @@ static void take_task(void *user, int64_t p, int worker)
     return;
   }
   int parts = h->parts->count;
-  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   const uint64_t *record = tsr__tallied_records(l->records, (int)p);
-  int32_t *there = l->sent_number[p]->data;
-  uint64_t *out = l->sent[p]->data;
+  int32_t *there = tsr__cpu_data(l->sent_number[p]);
+  uint64_t *out = tsr__cpu_data(l->sent[p]);
   int64_t *next = l->word_counts + p * parts, at = 0;
   /* Where the records for each part begin: they lie by destination. */
   for (int q = 0; q < parts; at += l->counts[p * parts + q++]) next[q] = at;
@@ -173,7 +173,7 @@ static void join_task(void *user, int64_t task, int worker)
   int p = (int)(task / l->shares);
   int64_t share = task % l->shares;
   if (!h->local.count[p]) return;
-  const uint64_t *record = l->came[p]->data;
+  const uint64_t *record = tsr__cpu_data(l->came[p]);
   for (int q = p + 1; h->coded && q < h->parts->count; q++) {
     join_coded(l, p, q, share, record);
     record += l->word_counts[q * h->parts->count + p];
@@ -181,7 +181,7 @@ static void join_task(void *user, int64_t task, int worker)
   if (h->coded) return;
   /* Of groups with numbers each share has a range of them and passes over all records. */
   uint64_t groups = (uint64_t)h->local.count[p], shares = (uint64_t)l->shares;
-  tsr__joining from = { .group = l->came_number[p]->data,
+  tsr__joining from = { .group = tsr__cpu_data(l->came_number[p]),
                         .record = record,
                         .count = l->rows[p],
                         .first = groups * (uint64_t)share / shares,

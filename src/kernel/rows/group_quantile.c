@@ -198,7 +198,7 @@ static tsr__piece slot_of(const job *j, int64_t task)
 
 static const uint64_t *valid_of(const job *j, int p)
 {
-  return j->column->valid && j->column->valid[p] ? j->column->valid[p]->data : NULL;
+  return j->column->valid && j->column->valid[p] ? tsr__cpu_data(j->column->valid[p]) : NULL;
 }
 
 static void count_task(void *user, int64_t task, int worker)
@@ -244,7 +244,7 @@ static void deal_task(void *user, int64_t task, int worker)
   part *at = &j->part[rows.part];
   const uint32_t *group = j->one->ask->groups->group[rows.part];
   const uint64_t *valid = valid_of(j, rows.part);
-  const void *data = j->column->values[rows.part]->data;
+  const void *data = tsr__cpu_data(j->column->values[rows.part]);
   uint32_t *place = at->start + task % j->slots * at->groups;
   for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
     if (r % ASK_ROWS == 0 && tsr__progress_stops(&j->progress, worker)) return;
@@ -268,10 +268,10 @@ static void pick_group(job *j, int p, int64_t g, int a, int worker)
   const part *of = &j->part[p];
   const uint64_t *key = of->key + of->border[g];
   int64_t n = of->border[g + 1] - of->border[g];
-  void *values = j->one->values[at]->data;
+  void *values = tsr__cpu_data(j->one->values[at]);
   double value = 0;
   if (n) {
-    uint64_t *valid = j->one->valid[at]->data;
+    uint64_t *valid = tsr__cpu_data(j->one->valid[at]);
     /* As NumPy: a share of the way from the first to the last. */
     double place = agg->q * (double)(n - 1);
     int64_t k = (int64_t)place;
@@ -310,12 +310,12 @@ static bool result_room(job *j, int a, tsr__error *error)
     int at = a * ask->parts->count + p, device = ask->parts->device[p];
     int64_t groups = ask->groups->count[p];
     size_t bits = tsr__device_bytes(TSR_BOOL, groups);
-    j->one->values[at] = ops->buffer(j->rt, device, tsr__device_bytes(dtype, groups), error);
+    j->one->values[at] = ops->take(j->rt, device, tsr__device_bytes(dtype, groups), error);
     if (!j->one->values[at]) return false;
     if (ask->aggs[a].op == TSR__GROUP_NUNIQUE) continue;
-    j->one->valid[at] = ops->buffer(j->rt, device, bits, error);
+    j->one->valid[at] = ops->take(j->rt, device, bits, error);
     if (!j->one->valid[at]) return false;
-    memset(j->one->valid[at]->data, 0, bits);
+    memset(tsr__cpu_data(j->one->valid[at]), 0, bits);
   }
   return true;
 }
@@ -396,8 +396,8 @@ static void distinct_task(void *user, int64_t task, int worker)
   const uint32_t *first = d->pairs->first.at[piece.part] + piece.start;
   const uint32_t *group = ask->groups->group[piece.part];
   const tsr__buffer *valid = d->column->valid ? d->column->valid[piece.part] : NULL;
-  const uint64_t *bits = valid ? valid->data : NULL;
-  int64_t *out = d->one->values[d->one->agg * ask->parts->count + piece.part]->data;
+  const uint64_t *bits = valid ? tsr__cpu_data(valid) : NULL;
+  int64_t *out = tsr__cpu_data(d->one->values[d->one->agg * ask->parts->count + piece.part]);
   for (int64_t i = 0; i < piece.count; i++) {
     uint32_t r = first[i];
     if (bits && !(bits[r / 64] >> (r % 64) & 1)) continue;
@@ -434,7 +434,7 @@ tsr_status tsr__group_nunique(tsr_runtime *rt, const tsr__ordered_agg *one, tsr_
   job j = { .rt = rt, .one = one, .column = d.column };
   if (!result_room(&j, one->agg, error)) return no_memory(error);
   for (int p = 0; p < ask->parts->count; p++)
-    memset(one->values[one->agg * ask->parts->count + p]->data, 0,
+    memset(tsr__cpu_data(one->values[one->agg * ask->parts->count + p]), 0,
            (size_t)ask->groups->count[p] * sizeof(int64_t));
   tsr_status status = group_pairs(rt, &d, &pairs, error);
   if (status) return status;

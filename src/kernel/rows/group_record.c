@@ -65,7 +65,7 @@ static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, in
 static void take_values(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                         block *b)
 {
-  const void *data = column->values[rows->part]->data;
+  const void *data = tsr__cpu_data(column->values[rows->part]);
   const uint32_t *row = rows->row ? rows->row + at : NULL;
   int64_t start = row ? 0 : rows->start + at;
   void *room = b->values;
@@ -121,7 +121,7 @@ static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows
 static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *rows, int64_t at)
 {
   size_t size = tsr_dtype_size(from->dtype);
-  const char *data = from->values[rows->part]->data;
+  const char *data = tsr__cpu_data(from->values[rows->part]);
   data += (size_t)(rows->start + at) * size;
   if (from->dtype == TSR_BOOL) return;
   for (size_t k = 0; k < BLOCK * size; k += 64) __builtin_prefetch(data + k);
@@ -142,7 +142,8 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
   take_values(from, rows, at, b);
   if (!rows->row && rows->count - at >= 2 * BLOCK) fetch_next(from, rows, at + BLOCK);
   const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
-  if (valid) drop_nulls(valid->data, rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
+  if (valid)
+    drop_nulls(tsr__cpu_data(valid), rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -536,7 +537,7 @@ static void hide_nulls(const tsr__colparts *column, const tsr__group_record_rows
 {
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
   if (!valid) return;
-  const uint64_t *bits = valid->data;
+  const uint64_t *bits = tsr__cpu_data(valid);
   bool real = tsr__dtype_float((tsr_dtype)column->dtype);
   const void *from = real ? (const void *)b->real : (const void *)b->whole;
   const int64_t *x = from;

@@ -76,7 +76,7 @@ static void map_block(const tsr__key *key, const int32_t *code, int n, block *b)
 /* Integers as they are, u64 less 2^63, floats in the order of their values. */
 static void load_plain(const tsr__colparts *column, const tsr__piece *rows, block *b)
 {
-  const void *all = column->values[rows->part]->data;
+  const void *all = tsr__cpu_data(column->values[rows->part]);
   int64_t at = rows->start;
   int n = (int)rows->count;
   switch (column->dtype) {
@@ -108,12 +108,12 @@ static void load_block(const tsr__colparts *column, const tsr__key *key, const t
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
   b->all = true;
   if (valid) {
-    const uint64_t *bits = (const uint64_t *)valid->data + rows->start / 64;
+    const uint64_t *bits = (const uint64_t *)tsr__cpu_data(valid) + rows->start / 64;
     b->all = tsr__bits_count(bits, n) == n;
     if (!b->all) memcpy(b->live, bits, (size_t)(n + 63) / 64 * sizeof *bits);
   }
   if (key->map)
-    map_block(key, (const int32_t *)column->values[rows->part]->data + rows->start, n, b);
+    map_block(key, (const int32_t *)tsr__cpu_data(column->values[rows->part]) + rows->start, n, b);
   else load_plain(column, rows, b);
 }
 
@@ -165,7 +165,7 @@ static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
                         const tsr__piece *rows, range *r)
 {
   if (column->dtype != TSR_I64 || (column->valid && column->valid[rows->part])) return false;
-  const int64_t *x = (const int64_t *)column->values[rows->part]->data + rows->start;
+  const int64_t *x = (const int64_t *)tsr__cpu_data(column->values[rows->part]) + rows->start;
   /* The extreme functions go on from what is there. */
   if (!r->seen) r->least = r->most = x[0];
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->least, true, false }, x, rows->count, NULL);
@@ -368,10 +368,10 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
     for (int n = 0; n < 1 + ask->want_null; n++) {
       size_t bytes = n ? tsr__device_bytes(TSR_BOOL, parts->rows[p])
                        : (size_t)parts->rows[p] * (size_t)out->words * sizeof(uint64_t);
-      tsr__buffer *b = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+      tsr__buffer *b = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
       if (!b) return error->status;
       out->buffers[2 * p + n] = b;
-      (n ? out->null : out->word)[p] = b->data;
+      (n ? out->null : out->word)[p] = tsr__cpu_data(b);
     }
   }
   return TSR_OK;

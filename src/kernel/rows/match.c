@@ -25,14 +25,12 @@ enum {
 
 tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error)
 {
-  const tsr__devices *devices = tsr__devices_of(rt);
   /* Of a device of another process that one takes care. */
   if (!tsr__device_local(tsr__topology_of(rt), device)) return TSR_OK;
-  tsr__pool *pool = devices->pools[device - devices->first];
   /* Asked before the large pieces are taken, so that the message can say what the whole join
    * needs and not what its last buffer did. */
-  tsr_memory memory = tsr__pool_memory(pool);
-  if (!memory.limit || bytes <= memory.limit - memory.now) return TSR_OK;
+  tsr_memory memory = tsr__devices_of(rt)->ops->memory(rt, device);
+  if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM,
                         "join needs %lld bytes more on device %d, which holds %lld of the %lld "
                         "that .memory_limit allows; free frames, select fewer columns before the "
@@ -184,7 +182,7 @@ tsr_status tsr__match_take(tsr__matched *m, int p, int which, int64_t bytes, tsr
 {
   tsr__match_table *t = &m->table[p];
   const tsr__device_ops *ops = tsr__devices_of(m->rt)->ops;
-  t->memory[which] = ops->buffer(m->rt, t->device, (size_t)bytes, error);
+  t->memory[which] = ops->take(m->rt, t->device, (size_t)bytes, error);
   return t->memory[which] ? TSR_OK : error->status;
 }
 
@@ -207,10 +205,10 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
     if (tsr__match_take(m, p, 1, links, error)) return error->status;
     if (tsr__match_take(m, p, 2, t->left_rows * (int64_t)sizeof(uint32_t), error))
       return error->status;
-    if (t->direct) t->head = t->memory[0]->data;
-    else t->slot = t->memory[0]->data;
-    t->link = t->memory[1]->data;
-    m->match[p] = t->memory[2]->data;
+    if (t->direct) t->head = tsr__cpu_data(t->memory[0]);
+    else t->slot = tsr__cpu_data(t->memory[0]);
+    t->link = tsr__cpu_data(t->memory[1]);
+    m->match[p] = tsr__cpu_data(t->memory[2]);
   }
   return TSR_OK;
 }
@@ -468,8 +466,8 @@ static void keep_task(void *user, int64_t task, int worker)
   const tsr__match_piece *piece = &m->left[task];
   if (one_each(m, piece->part)) return;
   int64_t size = (int64_t)tsr_dtype_size(k->from->dtype);
-  const char *from = k->from->values[piece->part]->data;
-  char *to = k->values[piece->part]->data;
+  const char *from = tsr__cpu_data(k->from->values[piece->part]);
+  char *to = tsr__cpu_data(k->values[piece->part]);
   const tsr__tiles *tiles = tsr__cpu_of(m->rt)->tiles;
   tsr__keep keep = keep_of(m, piece);
   tiles->keep[tsr__size_log(size)](to + piece->at * size, from + piece->begin * size, &keep);
@@ -489,7 +487,7 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
       continue;
     }
     size_t bytes = tsr__device_bytes(from->dtype, m->rows[p]);
-    values[p] = tsr__devices_of(m->rt)->ops->buffer(m->rt, m->table[p].device, bytes, error);
+    values[p] = tsr__devices_of(m->rt)->ops->take(m->rt, m->table[p].device, bytes, error);
     if (!values[p]) status = error->status;
   }
   if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_task, &k))

@@ -98,7 +98,7 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   const uint64_t *word = packed->word[piece->part], *null = null_of(packed, piece->part);
   int64_t rows = parts->rows[piece->part];
   uint64_t count = (uint64_t)parts->count;
-  uint16_t *dest = o->ask->dest[side][piece->part]->data, here = (uint16_t)piece->part;
+  uint16_t *dest = tsr__cpu_data(o->ask->dest[side][piece->part]), here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
     /* Unsigned: what lies below wraps to the far end. A left key beyond all right ones meets
      * nothing, and its row stays at home. */
@@ -173,7 +173,7 @@ static void answer_task(void *user, int64_t task, int worker)
   const tsr__match_answer *ask = user;
   const tsr__match_piece *piece = &ask->matched->left[task];
   const uint32_t *match = ask->matched->match[piece->part];
-  void *out = ask->answers[piece->part]->data;
+  void *out = tsr__cpu_data(ask->answers[piece->part]);
   for (int64_t r = piece->begin; ask->dtype != TSR_BOOL && r < piece->end; r++)
     ((uint32_t *)out)[r] = matches_of(&ask->matched->table[piece->part], match[r]);
   for (int64_t r = piece->begin; ask->dtype == TSR_BOOL && r < piece->end; r += 64) {
@@ -204,7 +204,7 @@ static void sum_task(void *user, int64_t task, int worker)
   int parts = ask->matched->parts, owner = (int)(task / parts), home = (int)(task % parts);
   int64_t begin = 0;
   for (int h = 0; h < home; h++) begin += ask->came[h * parts + owner];
-  ask->counts[task] = sum_answers(ask->dtype, ask->answers[owner]->data, begin,
+  ask->counts[task] = sum_answers(ask->dtype, tsr__cpu_data(ask->answers[owner]), begin,
                                   begin + ask->came[home * parts + owner]);
 }
 
@@ -233,7 +233,7 @@ static void measure_task(void *user, int64_t task, int worker)
   (void)worker;
   const homing *h = user;
   tsr__match_piece *piece = &h->matched->left[task];
-  const void *answers = h->ask->answers[piece->part]->data;
+  const void *answers = tsr__cpu_data(h->ask->answers[piece->part]);
   piece->at = sum_answers(h->ask->dtype, answers, piece->begin, piece->end);
 }
 
@@ -253,7 +253,7 @@ static void home_task(void *user, int64_t task, int worker)
   const tsr__match_piece *piece = &h->matched->left[task];
   const tsr__match_table *t = &h->matched->table[piece->part];
   const uint32_t *order = h->ask->order->at[piece->part];
-  const void *answers = h->ask->answers[piece->part]->data;
+  const void *answers = tsr__cpu_data(h->ask->answers[piece->part]);
   uint32_t *match = h->matched->match[piece->part], at = (uint32_t)piece->at;
   for (int64_t i = piece->begin; i < piece->end; i++) {
     uint32_t count = h->ask->dtype == TSR_BOOL ? bit(answers, i) : ((const uint32_t *)answers)[i];
@@ -291,11 +291,11 @@ static tsr_status home_memory(tsr__matched *m, bool chained, const int64_t *rows
     if (links + match > m->need) m->need = links + match;
     if (tsr__match_room(m->rt, t->device, links + match, error)) return error->status;
     if (tsr__match_take(m, p, 2, match, error)) return error->status;
-    m->match[p] = t->memory[2]->data;
+    m->match[p] = tsr__cpu_data(t->memory[2]);
     t->chained = chained;
     if (!chained) continue;
     if (tsr__match_take(m, p, 1, links, error)) return error->status;
-    t->link = t->memory[1]->data;
+    t->link = tsr__cpu_data(t->memory[1]);
   }
   return TSR_OK;
 }

@@ -32,7 +32,7 @@ static void tally_task(void *user, int64_t task, int worker)
   int p = part_of(parts, &piece);
   int64_t first = piece * ORDER_ROWS, end = first + ORDER_ROWS;
   if (end > parts->rows[p]) end = parts->rows[p];
-  const uint16_t *dest = job->routes->dest[p]->data;
+  const uint16_t *dest = tsr__cpu_data(job->routes->dest[p]);
   for (int64_t r = first; r < end; r++) tally[dest[r]]++;
 }
 
@@ -46,7 +46,7 @@ static void place_task(void *user, int64_t task, int worker)
   int p = part_of(parts, &piece);
   int64_t first = piece * ORDER_ROWS, end = first + ORDER_ROWS;
   if (end > parts->rows[p]) end = parts->rows[p];
-  const uint16_t *dest = job->routes->dest[p]->data;
+  const uint16_t *dest = tsr__cpu_data(job->routes->dest[p]);
   uint32_t *order = job->routes->order->at[p];
   for (int64_t r = first; r < end; r++) order[next[dest[r]]++] = (uint32_t)r;
 }

@@ -330,12 +330,12 @@ static bool level_room(sorter *s, const segment *g)
   } want[] = { { 2 * to, rows * 8 }, { 2 * to + 1, rows * 4 }, { 4, rows * 2 } };
   for (int i = 0; i < 3; i++) {
     tsr__buffer **slot = &own[want[i].slot];
-    if (!*slot) *slot = ops->buffer(s->rt, device, want[i].bytes, s->error);
+    if (!*slot) *slot = ops->take(s->rt, device, want[i].bytes, s->error);
     if (!*slot) return false;
   }
-  l->word[to] = own[2 * to]->data;
-  l->at[to] = own[2 * to + 1]->data;
-  l->bucket = own[4]->data;
+  l->word[to] = tsr__cpu_data(own[2 * to]);
+  l->at[to] = tsr__cpu_data(own[2 * to + 1]);
+  l->bucket = tsr__cpu_data(own[4]);
   return true;
 }
 
@@ -514,10 +514,10 @@ static tsr_status chain_new(sorter *s, chain *c)
   c->taken = (uint64_t **)(c->word + parts);
   for (int p = 0; p < parts; p++) {
     c->buffers[p] =
-        tsr__devices_of(s->rt)->ops->buffer(s->rt, s->parts->device[p],
-                                            (size_t)s->parts->rows[p] * sizeof(uint64_t), s->error);
+        tsr__devices_of(s->rt)->ops->take(s->rt, s->parts->device[p],
+                                          (size_t)s->parts->rows[p] * sizeof(uint64_t), s->error);
     if (!c->buffers[p]) return s->error->status;
-    c->taken[p] = c->buffers[p]->data;
+    c->taken[p] = tsr__cpu_data(c->buffers[p]);
   }
   return tsr__index_new(s->rt, s->parts, &c->other, s->error);
 }

@@ -165,7 +165,7 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
   const uint64_t *word = job->keys->word[rows->part] + rows->start;
-  uint16_t *dest = (uint16_t *)job->dest[rows->part]->data + rows->start;
+  uint16_t *dest = (uint16_t *)tsr__cpu_data(job->dest[rows->part]) + rows->start;
   int n = 0;
   /* From `least` on where equal words go above it, else from the next word on. Nothing is above the
    * largest word. */
@@ -183,7 +183,7 @@ static void send_rows(const split_job *job, const tsr__piece *rows)
 {
   const tsr__packed_keys *keys = job->keys;
   int64_t stride = job->parts->rows[rows->part];
-  uint16_t *dest = job->dest[rows->part]->data;
+  uint16_t *dest = tsr__cpu_data(job->dest[rows->part]);
   for (int64_t i = rows->start; i < rows->start + rows->count; i++) {
     /* How many splitters the row is not before: that is its part. */
     int low = 0, high = job->splitters;
@@ -256,7 +256,7 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_
   if (!out->dest) return no_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint16_t);
-    out->dest[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+    out->dest[p] = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
     if (!out->dest[p]) return error->status;
   }
   return TSR_OK;

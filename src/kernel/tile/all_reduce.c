@@ -100,12 +100,13 @@ void tsr__send_results(const meeting *m, int member, int k, const run *r)
   const tsr__all_reduce *c = m->c;
   int dtype = c->program->nodes[c->finals[k]].dtype;
   size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
-  const char *from = c->outputs[member][k]->data;
+  const char *from = tsr__cpu_data(c->outputs[member][k]);
   if (c->share.again) m->traffic->bytes += (int64_t)bytes;
   for (int to = c->pieces ? member : 0; to >= 0; to = next_alike(c, to))
     if (to != member && c->outputs[to][k])
-      tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, from + begin, bytes,
-                                      c->devices[to], c->devices[member], m->streams },
+      tsr__cpu_move(&(tsr__transfer){ (char *)tsr__cpu_data(c->outputs[to][k]) + begin,
+                                      from + begin, bytes, c->devices[to], c->devices[member],
+                                      m->streams },
                     m->traffic);
 }
 
@@ -121,7 +122,7 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
                    .main = partial_of(c, member, c->schedule->final_main[n]),
                    .count = count < 0 ? NULL : partial_of(c, member, count),
                    .population = c->populations[k],
-                   .out = c->outputs[member][k]->data };
+                   .out = tsr__cpu_data(c->outputs[member][k]) };
   TSR_INVARIANT(f.main && (count < 0 || f.count));
   if (f.main->rows[0].failed || f.main->rows[1].failed)
     return tsr__error_set(m->error, TSR_ENOMEM,

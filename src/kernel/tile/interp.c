@@ -107,7 +107,7 @@ static bool is_input(const tsr__task *task, const void *memory)
 {
   const tsr__kernel_io *io = &task->kernel->io;
   for (int i = 0; i < io->input_count; i++)
-    if (task->part->inputs[i]->data == memory) return true;
+    if (tsr__cpu_data(task->part->inputs[i]) == memory) return true;
   return false;
 }
 
@@ -158,7 +158,7 @@ static void place_part(tsr__task *task)
     bool output = info->kind == TSR__SLOT_OUTPUT;
     /* An operand of one element is read where it lies. */
     if (!output && info->kind != TSR__SLOT_INPUT && info->kind != TSR__SLOT_ONE) continue;
-    void *memory = (output ? part->outputs : part->inputs)[info->index]->data;
+    void *memory = tsr__cpu_data((output ? part->outputs : part->inputs)[info->index]);
     task->slot[s] = memory;
     if (info->kind != TSR__SLOT_ONE)
       task->moving[task->moving_count++] = move_slot(task, s, memory, &stages);

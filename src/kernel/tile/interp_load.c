@@ -369,7 +369,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   for (bool more = true; more; i++) {
     const tsr__loadinfo *info = &task->kernel->loads[i];
     const void *from =
-        info->input < 0 ? task->slot[info->fill] : task->part->inputs[info->input]->data;
+        info->input < 0 ? task->slot[info->fill] : tsr__cpu_data(task->part->inputs[info->input]);
     piece p = { .to = task->slot[inst->out], .from = from, .dtype = inst->dtype };
     if (p.dtype != TSR_BOOL) p.size = (int64_t)tsr_dtype_size((tsr_dtype)p.dtype);
     if (!task->loads[i].empty) load_piece(&task->loads[i], p, at, n);
@@ -512,7 +512,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     if (d >= info->dim + info->span) inner *= task->size[d];
     else if (d >= info->dim) middle *= task->size[d];
   }
-  const void *from = task->part->inputs[info->input]->data;
+  const void *from = tsr__cpu_data(task->part->inputs[info->input]);
   const int64_t *index = task->slot[inst->in[0]];
   void *to = task->slot[inst->out];
   /* There is no element 0 to take for what is out of range, and every index is. */
@@ -543,5 +543,5 @@ void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   int64_t entries = table_size(task, table, 0, info->input);
   (void)at;
   task->tiles->search[table->dtype](task->slot[inst->out], task->slot[inst->in[0]], n,
-                                    task->part->inputs[info->input]->data, entries);
+                                    tsr__cpu_data(task->part->inputs[info->input]), entries);
 }

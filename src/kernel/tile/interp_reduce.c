@@ -130,7 +130,7 @@ static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, in
   enum { MOST = 1 << 20 }; /* elements between two questions whether to go on */
   const tsr__redinfo *info = &task->kernel->reds[inst->extra];
   tsr__reducing *red = &task->reds[inst->extra];
-  const float *x = task->part->inputs[task->kernel->slots[info->value].index]->data;
+  const float *x = tsr__cpu_data(task->part->inputs[task->kernel->slots[info->value].index]);
   const int64_t *size = red->walk.size + red->walk.rank - 1, row = size[0];
   tsr__feed f = { .to = red->to, .tiles = task->tiles, .grid = &red->grid, .dtype = TSR_F32 };
   for (int64_t at = from, left; at < to; at += left) {

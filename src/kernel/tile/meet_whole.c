@@ -198,7 +198,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   tsr__meeting_now mine = *w->job->m;
   tsr_status status = TSR_OK;
   size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
-  char *out = c->outputs[w->at->member][w->at->final]->data;
+  char *out = tsr__cpu_data(c->outputs[w->at->member][w->at->final]);
   mine.traffic = &traffic;
   mine.streams = w->job->streams;
   for (int64_t done = 0; done < all->count && !status; done += BLOCK) {
@@ -238,7 +238,7 @@ static void whole_task(void *user, int64_t task, int worker)
   w.population = c->populations[at->final];
   w.error.status = TSR_OK; /* its text costs more to clear than a small sum to make */
   tsr_status status = TSR_OK;
-  for (int k = 0; k < c->member_count; k++) w.x[k] = c->elements[k][a]->data;
+  for (int k = 0; k < c->member_count; k++) w.x[k] = tsr__cpu_data(c->elements[k][a]);
   int64_t from = at->from + (task - at->first) * job->task, end = at->end;
   int64_t length = at->piece.length;
   if (end > from + job->task) end = from + job->task;

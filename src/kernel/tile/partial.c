@@ -97,20 +97,19 @@ tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t co
 static bool send_rows(const tsr__sending *s)
 {
   tsr__partial *into = s->into;
-  const tsr__devices *devices = tsr__devices_of(into->rt);
-  tsr__pool *pool = devices->pools[into->device - devices->first];
   int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
   int64_t end = s->first + s->count;
   size_t bytes = tsr__rows_bytes(most ? most : 1);
   /* Of the receiving device: that is where the memory limit is to count it. */
-  void *stage = tsr__pool_take(pool, bytes);
+  tsr__error none = { .status = TSR_OK };
+  tsr__buffer *stage = tsr__devices_of(into->rt)->ops->take(into->rt, into->device, bytes, &none);
   if (!stage) return false;
   bool good = true;
   for (int k = 0; k < into->ops->rows; k++) {
     for (int64_t at = s->first; at < end && !tsr__progress_stops(s->progress, 0); at += most) {
       tsr__rows copy, slice;
       slice = tsr__rows_slice(&s->from->rows[k], at, end - at < most ? end - at : most);
-      tsr__rows_over(&copy, slice.heap, stage, slice.count);
+      tsr__rows_over(&copy, slice.heap, tsr__cpu_data(stage), slice.count);
       for (int i = 0; i < 3; i++)
         tsr__cpu_move(&(tsr__transfer){ copy.part[i], slice.part[i],
                                         (size_t)slice.count * sizeof(double), into->device,
@@ -120,7 +119,7 @@ static bool send_rows(const tsr__sending *s)
     }
     good = send_escapes(s, k) && good;
   }
-  tsr__pool_give(pool, stage, bytes);
+  tsr__buffer_release(stage);
   return good;
 }
 
@@ -154,7 +153,7 @@ bool tsr__partial_send(const tsr__sending *s)
 
 /* ---- a device's ------------------------------------------------------------------------------ */
 
-/* The header lies before the data, in one block of the device's pool. */
+/* The partial itself lies before its data, in one buffer of its device. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
 /* Of sums in rows a stage beside it, into which a slice of another's comes (send_rows). */
@@ -180,17 +179,19 @@ static void fill_task(void *user, int64_t task, int worker)
 /* With room for as many elements, which hold anything. */
 static tsr__partial *partial_room(const tsr__partial *plan, tsr__error *error)
 {
-  const tsr__devices *devices = tsr__devices_of(plan->rt);
-  tsr__pool *pool = devices->pools[plan->device - devices->first];
-  tsr__partial *p = tsr__pool_take(pool, HEADER + plan->bytes);
-  if (!p) {
+  tsr__error none = { .status = TSR_OK };
+  tsr__buffer *memory =
+      tsr__devices_of(plan->rt)->ops->take(plan->rt, plan->device, HEADER + plan->bytes, &none);
+  if (!memory) {
     tsr__error_set(error, TSR_ENOMEM,
                    "device %d has no memory for the %lld partial results of a "
                    "reduction; free arrays or raise .memory_limit",
                    plan->device, (long long)plan->count);
     return NULL;
   }
+  tsr__partial *p = tsr__cpu_data(memory);
   *p = *plan;
+  p->memory = memory;
   p->data = (char *)p + HEADER;
   take_data(p, &plan->rt->heap);
   return p;
@@ -253,9 +254,8 @@ void tsr__partial_free(tsr__partial *p)
     tsr__del(&p->rt->heap, p, sizeof *p);
     return;
   }
-  const tsr__devices *devices = tsr__devices_of(p->rt);
   tsr__partial_stop(p);
-  tsr__pool_give(devices->pools[p->device - devices->first], p, HEADER + p->bytes);
+  tsr__buffer_release(p->memory);
 }
 
 /* ---- elements of another --------------------------------------------------------------------- */

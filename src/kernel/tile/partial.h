@@ -1,4 +1,4 @@
-/* Inside kernel/: accumulators of reductions, one a device (in its pool), and private ones of
+/* Inside kernel/: accumulators of reductions, one a device (in a buffer of it), and private ones of
  * tasks. What one holds and does is its row's (accum.h). */
 #ifndef TSR_KERNEL_PARTIAL_H
 #define TSR_KERNEL_PARTIAL_H
@@ -17,7 +17,8 @@ struct tsr__partial {
   int64_t count; /* output elements */
   size_t bytes;  /* of `data` */
   void *data;
-  bool far; /* the memory is another process's, to be read alone */
+  tsr__buffer *memory; /* of a device's: where it lies itself, before its data; else NULL */
+  bool far;            /* the memory is another process's, to be read alone */
   tsr__rows rows[2];
 };
 

@@ -5,12 +5,13 @@
 
 #include "execute/execute.h"
 #include "harness.h"
+#include "kernel/device/cpu.h"
 #include "tessera.h"
 
 static void poison_all(tsr_runtime *rt, bool on)
 {
-  tsr__devices *devices = tsr__devices_of(rt);
-  for (int d = 0; d < devices->count; d++) tsr__pool_poison(devices->pools[d], on);
+  const tsr__cpu *cpu = tsr__cpu_of(rt);
+  for (int d = 0; d < cpu->base.count; d++) tsr__pool_poison(cpu->pools[d], on);
 }
 
 /* Something of everything: broadcasts, masks, reductions over one and both dims, resharding. */

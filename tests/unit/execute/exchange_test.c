@@ -10,7 +10,7 @@ enum { ROWS = 20000, COLUMNS = 3 };
 
 static int64_t number_of(tsr_dtype dtype, const tsr__buffer *buffer, int64_t row)
 {
-  const void *data = buffer->data;
+  const void *data = tsr__cpu_data(buffer);
   if (dtype == TSR_BOOL) return ((const uint64_t *)data)[row / 64] >> (row % 64) & 1;
   int64_t bits = 0;
   memcpy(&bits, (const char *)data + (size_t)row * tsr_dtype_size(dtype), tsr_dtype_size(dtype));
@@ -93,7 +93,7 @@ static bool lend(parts_fixture *f, uint16_t *const *dest, tsr__buffer **out)
   bool all = true;
   for (int p = 0; p < f->parts.count; p++) {
     tsr__foreign memory = { .data = dest[p], .bytes = (size_t)f->rows[p] * sizeof **dest };
-    out[p] = tsr__buffer_adopt(f->rt, f->device[p], &memory);
+    out[p] = tsr__devices_of(f->rt)->ops->adopt(f->rt, f->device[p], &memory);
     all = all && out[p];
   }
   return all;

@@ -60,10 +60,10 @@ static void check_copy(kernel_fixture *k, test_rng *rng, tsr_dtype dtype)
   for (size_t i = 0; i < MOST * 8; i++)
     host[i] = dtype == TSR_BOOL ? test_random(rng) & 1 : (unsigned char)test_random(rng);
   tsr__traffic traffic = { 0 };
-  tsr__buffer *one = ops->buffer(k->rt, 0, tsr__device_bytes(dtype, a[0] * a[1] * a[2]), &k->error);
-  tsr__buffer *two = ops->buffer(k->rt, 1, tsr__device_bytes(dtype, count), &k->error);
+  tsr__buffer *one = ops->take(k->rt, 0, tsr__device_bytes(dtype, a[0] * a[1] * a[2]), &k->error);
+  tsr__buffer *two = ops->take(k->rt, 1, tsr__device_bytes(dtype, count), &k->error);
   CHECK(one && two);
-  memset(two->data, 0, two->bytes);
+  memset(tsr__cpu_data(two), 0, two->bytes);
   tsr__box_copy in =
       box_copy(dtype, rank, (const int64_t *[]){ a, zero }, (const int64_t *[]){ a, zero }, a);
   ops->from_host(&in, host, one);
@@ -121,11 +121,11 @@ static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_
              (size_t)wide * item);
   }
   int64_t dims[2] = { rows, wide }, zero[2] = { 0 }, out_dims[2] = { kept, wide };
-  tsr__buffer *mask = ops->buffer(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
-  tsr__buffer *from = ops->buffer(k->rt, 0, tsr__device_bytes(dtype, rows * wide), &k->error);
-  tsr__buffer *to = ops->buffer(k->rt, 0, tsr__device_bytes(dtype, kept * wide), &k->error);
-  tsr__buffer *some = ops->buffer(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
-  memset(mask->data, 0xFF, mask->bytes); /* bits behind the last row are nobody's */
+  tsr__buffer *mask = ops->take(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
+  tsr__buffer *from = ops->take(k->rt, 0, tsr__device_bytes(dtype, rows * wide), &k->error);
+  tsr__buffer *to = ops->take(k->rt, 0, tsr__device_bytes(dtype, kept * wide), &k->error);
+  tsr__buffer *some = ops->take(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
+  memset(tsr__cpu_data(mask), 0xFF, mask->bytes); /* bits behind the last row are nobody's */
   tsr__box_copy one = { TSR_BOOL, 1, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
   tsr__box_copy all = { dtype, 2, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
   tsr__box_copy out = { dtype, 2, out_dims, zero, out_dims, zero, out_dims, NULL, 0, NULL, false };
@@ -172,8 +172,8 @@ TEST(lent_memory_is_given_back_once)
   int released = 0;
   double data[4];
   kernel_open(&k, 1, NULL, 1);
-  tsr__buffer *buffer =
-      tsr__buffer_adopt(k.rt, 0, &(tsr__foreign){ data, sizeof data, count_release, &released });
+  tsr__buffer *buffer = tsr__devices_of(k.rt)->ops->adopt(
+      k.rt, 0, &(tsr__foreign){ data, sizeof data, count_release, &released });
   tsr__buffer_hold(buffer);
   tsr__buffer_release(buffer);
   CHECK_I64(released, 0);
@@ -190,7 +190,7 @@ TEST(past_the_limit_is_an_error_that_says_so)
   tsr__error error = { .status = TSR_OK };
   CHECK_STATUS(tsr__topology_install(rt, "cpu:1"), TSR_OK, NULL);
   CHECK_STATUS(tsr__devices_install(rt), TSR_OK, NULL);
-  CHECK(!tsr__devices_of(rt)->ops->buffer(rt, 0, 2 << 20, &error));
+  CHECK(!tsr__devices_of(rt)->ops->take(rt, 0, 2 << 20, &error));
   CHECK_STATUS(error.status, TSR_ENOMEM, NULL);
   CHECK_STR_HAS(error.text, ".memory_limit");
   tsr_runtime_close(rt);

@@ -17,7 +17,7 @@ static int64_t number_of(tsr_dtype dtype, const void *data, int64_t row)
 
 static bool bit_of(const tsr__buffer *bits, int64_t row)
 {
-  return !bits || number_of(TSR_BOOL, bits->data, row);
+  return !bits || number_of(TSR_BOOL, tsr__cpu_data(bits), row);
 }
 
 static void check_gather(parts_fixture *f, test_rng *rng, tsr_dtype dtype, bool may_miss)
@@ -51,8 +51,8 @@ static void check_gather(parts_fixture *f, test_rng *rng, tsr_dtype dtype, bool 
       bool there = row != TSR__NO_ROW && bit_of(column.valid[p], row);
       CHECK_I64(bit_of(valid[p], i), there);
       if (there)
-        CHECK_I64(number_of(dtype, values[p]->data, i),
-                  number_of(dtype, column.values[p]->data, row));
+        CHECK_I64(number_of(dtype, tsr__cpu_data(values[p]), i),
+                  number_of(dtype, tsr__cpu_data(column.values[p]), row));
     }
     tsr__buffer_release(values[p]);
     tsr__buffer_release(valid[p]);
@@ -92,8 +92,8 @@ TEST(an_index_without_a_vector_is_the_identity)
     CHECK_STATUS(tsr__gather_column(f.rt, &ask, values, valid, &f.error), TSR_OK, NULL);
     for (int64_t i = 0; i < rows[0]; i++) {
       CHECK_I64(bit_of(valid[0], i), bit_of(column.valid[0], i));
-      CHECK_I64(number_of((tsr_dtype)type, values[0]->data, i),
-                number_of((tsr_dtype)type, column.values[0]->data, i));
+      CHECK_I64(number_of((tsr_dtype)type, tsr__cpu_data(values[0]), i),
+                number_of((tsr_dtype)type, tsr__cpu_data(column.values[0]), i));
     }
     for (int p = 0; p < 2; p++) {
       tsr__buffer_release(values[p]);

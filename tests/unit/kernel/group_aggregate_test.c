@@ -45,7 +45,7 @@ static void make_groups(checked *c, test_rng *rng, int64_t distinct)
   int bits = 1;
   while (distinct > INT64_C(1) << bits) bits++;
   for (int p = 0; p < c->f->parts.count; p++) {
-    word[p] = keys.values[p]->data;
+    word[p] = tsr__cpu_data(keys.values[p]);
     for (int64_t r = 0; r < c->f->rows[p]; r++)
       word[p][r] = (uint64_t)test_range(rng, 0, distinct - 1);
   }
@@ -90,17 +90,17 @@ static void check_agg(const checked *c, const parts_column *columns, const tsr__
     int64_t count = by.start[g + 1] - by.start[g];
     for (int64_t k = 0; k < count; k++) {
       int64_t row = by.row[by.start[g] + k];
-      items[k] = item_at(column->parts.dtype, column->values[p]->data, row);
-      others[k] = item_at(other->parts.dtype, other->values[p]->data, row);
-      nulls[k] = column->valid[p] && !bit(column->valid[p]->data, row);
+      items[k] = item_at(column->parts.dtype, tsr__cpu_data(column->values[p]), row);
+      others[k] = item_at(other->parts.dtype, tsr__cpu_data(other->values[p]), row);
+      nulls[k] = column->valid[p] && !bit(tsr__cpu_data(column->valid[p]), row);
     }
     group_items of = { from, items, nulls, count, tellable };
     group_items with = { other->parts.dtype, others, nulls, count, tellable };
     expected e = agg->op == TSR__GROUP_CORR ? naive_corr(&of, &with) : naive_aggregate(&of, agg);
-    bool null = found[1] && !bit(found[1]->data, g);
+    bool null = found[1] && !bit(tsr__cpu_data(found[1]), g);
     if (null != e.null) FAIL("%s, group %lld: null %d", names[agg->op], (long long)g, null);
     if (null) continue;
-    item x = item_at(dtype, found[0]->data, g);
+    item x = item_at(dtype, tsr__cpu_data(found[0]), g);
     if (!naive_same(agg->op, dtype, x, &e))
       FAIL("%s, group %lld: %.17g or %lld, expected %.17g or %lld", names[agg->op], (long long)g,
            x.f, (long long)x.i, e.value.f, (long long)e.value.i);
@@ -156,7 +156,7 @@ static int all_aggs(int column, bool spreads, tsr__group_agg *out)
 
 static void set_float(parts_column *column, int p, int64_t r, double x)
 {
-  tsr__dtype_put_real(column->parts.dtype, column->values[p]->data, r, x);
+  tsr__dtype_put_real(column->parts.dtype, tsr__cpu_data(column->values[p]), r, x);
 }
 
 enum kinds { PLAIN, SPECIAL, MILD, WILD, KINDS };
@@ -184,7 +184,8 @@ static void fill(checked *c, test_rng *rng, parts_column *column, int kind)
   /* Of all bits of u64 no two sum to a u64. */
   for (int p = 0; column->parts.dtype == TSR_U64 && p < c->f->parts.count; p++)
     for (int64_t r = 0; r < c->f->rows[p]; r++)
-      ((int64_t *)column->values[p]->data)[r] &= (INT64_C(1) << (kind == WILD ? 45 : 7)) - 1;
+      ((int64_t *)tsr__cpu_data(column->values[p]))[r] &=
+          (INT64_C(1) << (kind == WILD ? 45 : 7)) - 1;
   if (real(column->parts.dtype)) fill_floats(c->f, rng, column, kind);
 }
 
@@ -215,9 +216,9 @@ static void check_pairs(checked *c, test_rng *rng, const tsr_dtype dtype[2], con
   bool wide = real(dtype[0]) != real(dtype[1]) && kind[0] == WILD;
   for (int p = 0; p < c->f->parts.count && wide; p++)
     for (int64_t r = 0; r < c->f->rows[p]; r++)
-      ((uint64_t *)column[0].values[p]->data)[r] = test_random(rng);
+      ((uint64_t *)tsr__cpu_data(column[0].values[p]))[r] = test_random(rng);
   for (int p = 0; p < c->f->parts.count && nulls; p++)
-    memcpy(column[1].valid[p]->data, column[0].valid[p]->data,
+    memcpy(tsr__cpu_data(column[1].valid[p]), tsr__cpu_data(column[0].valid[p]),
            (size_t)(c->f->rows[p] + 63) / 64 * 8);
   tsr__group_agg aggs[] = { { .op = TSR__GROUP_CORR, .other = 1 },
                             { .op = TSR__GROUP_CORR, .column = 1 },
@@ -347,7 +348,7 @@ TEST_TIMEOUT(a_column_unlike_its_first_rows, 120)
     if (k < 4) {
       parts_column_new(&f, TSR_I64, k % 2, &column);
       for (int p = 0; p < 2; p++) parts_column_fill(&f, &rng, &column, p, 100);
-      ((int64_t *)column.values[0]->data)[3999] = sizes[k];
+      ((int64_t *)tsr__cpu_data(column.values[0]))[3999] = sizes[k];
       check_aggs(&c, &column, 1, aggs, all_aggs(0, true, aggs));
       parts_column_free(&column);
     }
@@ -371,7 +372,7 @@ TEST(text_has_the_order_of_its_ranks)
     parts_column_new(&f, TSR_I32, nulls, &codes);
     parts_column_fill(&f, &rng, &codes, 0, 1);
     for (int64_t r = 0; r < rows; r++)
-      ((int32_t *)codes.values[0]->data)[r] = (int32_t)test_range(&rng, 0, 5);
+      ((int32_t *)tsr__cpu_data(codes.values[0]))[r] = (int32_t)test_range(&rng, 0, 5);
     tsr__group_agg aggs[2] = { { .op = TSR__GROUP_MIN, .map = rank, .map_count = 6 },
                                { .op = TSR__GROUP_MAX, .map = rank, .map_count = 6 } };
     check_aggs(&c, &codes, 1, aggs, 2);
@@ -412,12 +413,12 @@ static tsr_status sum_as(parts_fixture *f, tsr_dtype dtype, const void *x, int64
   make_groups(&c, &rng, 1);
   parts_column column;
   parts_column_new(f, dtype, false, &column);
-  memcpy(column.values[0]->data, x, (size_t)rows * tsr_dtype_size(dtype));
+  memcpy(tsr__cpu_data(column.values[0]), x, (size_t)rows * tsr_dtype_size(dtype));
   tsr__group_agg agg = { .op = TSR__GROUP_SUM };
   tsr__aggregate_ask ask = { &f->parts, &c.groups, &column.parts, &agg, 1, NULL };
   tsr__buffer *values, *valid;
   tsr_status status = tsr__aggregate_groups(f->rt, &ask, &values, &valid, &f->error);
-  if (!status) *out = *(int64_t *)values->data;
+  if (!status) *out = *(int64_t *)tsr__cpu_data(values);
   tsr__buffer_release(status ? NULL : values);
   parts_column_free(&column);
   tsr__grouped_free(f->rt, &c.groups);
@@ -480,7 +481,7 @@ TEST(naturals_beyond_i64)
     for (int p = 0; p < 2; p++) {
       parts_column_fill(&f, &rng, &column, p, 3);
       for (int64_t r = k == 2 ? rows[p] - 9 : 0; r < rows[p]; r++)
-        ((uint64_t *)column.values[p]->data)[r] = far[test_range(&rng, 0, 5)];
+        ((uint64_t *)tsr__cpu_data(column.values[p]))[r] = far[test_range(&rng, 0, 5)];
     }
     tsr__group_agg aggs[MOST_AGGS], some[MOST_AGGS];
     int n = all_aggs(0, false, aggs), count = 0;
@@ -507,14 +508,14 @@ TEST(the_spread_of_naturals_beyond_i64)
   make_groups(&c, &rng, 1);
   parts_column column;
   parts_column_new(&f, TSR_U64, false, &column);
-  memcpy(column.values[0]->data, (uint64_t[]){ UINT64_MAX, 0 }, 16);
+  memcpy(tsr__cpu_data(column.values[0]), (uint64_t[]){ UINT64_MAX, 0 }, 16);
   tsr__group_agg agg[3];
   tsr__buffer *values[3], *valid[3];
   for (int k = 0; k < 3; k++) agg[k] = (tsr__group_agg){ .op = ops[k] };
   tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, agg, 3, NULL };
   CHECK_I64(tsr__aggregate_groups(f.rt, &ask, values, valid, &f.error), TSR_OK);
-  CHECK_U64(*(uint64_t *)values[0]->data, UINT64_MAX);
-  for (int k = 1; k < 3; k++) CHECK_F64_BITS(*(double *)values[k]->data, spread[k]);
+  CHECK_U64(*(uint64_t *)tsr__cpu_data(values[0]), UINT64_MAX);
+  for (int k = 1; k < 3; k++) CHECK_F64_BITS(*(double *)tsr__cpu_data(values[k]), spread[k]);
   for (int k = 0; k < 3; k++) {
     tsr__buffer_release(values[k]);
     tsr__buffer_release(valid[k]);

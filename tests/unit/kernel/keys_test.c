@@ -18,7 +18,7 @@ static int compare_numbers(double a, double b)
 
 static int compare_values(const parts_column *c, const int64_t a[2], const int64_t b[2])
 {
-  const void *x = c->values[a[0]]->data, *y = c->values[b[0]]->data;
+  const void *x = tsr__cpu_data(c->values[a[0]]), *y = tsr__cpu_data(c->values[b[0]]);
   int64_t i = a[1], j = b[1];
   tsr_dtype dtype = c->parts.dtype;
   if (dtype == TSR_BOOL)
@@ -34,7 +34,7 @@ static int compare_values(const parts_column *c, const int64_t a[2], const int64
 static bool is_null(const parts_column *c, const int64_t at[2])
 {
   if (!c->valid[at[0]]) return false;
-  return !(((const uint64_t *)c->valid[at[0]]->data)[at[1] / 64] >> (at[1] % 64) & 1);
+  return !(((const uint64_t *)tsr__cpu_data(c->valid[at[0]]))[at[1] / 64] >> (at[1] % 64) & 1);
 }
 
 static int compare_rows(const parts_column *columns, const tsr__key *keys, int count,
@@ -131,8 +131,8 @@ static int bits_of(const void *values, tsr_dtype dtype, int64_t rows, const uint
   parts_open(&f, 1, NULL);
   parts_set(&f, &rows);
   parts_column_new(&f, dtype, valid != NULL, &column);
-  memcpy(column.values[0]->data, values, column.values[0]->bytes);
-  if (valid) memcpy(column.valid[0]->data, valid, column.valid[0]->bytes);
+  memcpy(tsr__cpu_data(column.values[0]), values, column.values[0]->bytes);
+  if (valid) memcpy(tsr__cpu_data(column.valid[0]), valid, column.valid[0]->bytes);
   tsr__range_ask range = { &f.parts, &column.parts, &key, 1 };
   CHECK_STATUS(tsr__keys_range(f.rt, &range, &f.error), TSR_OK, NULL);
   tsr__keys_settle(&key, 1, &bits);
@@ -168,8 +168,8 @@ TEST(text_is_ordered_by_its_map)
   parts_open(&f, 1, NULL);
   parts_set(&f, (const int64_t[]){ 6 });
   parts_column_new(&f, TSR_I32, true, &column);
-  memcpy(column.values[0]->data, codes, sizeof codes);
-  memcpy(column.valid[0]->data, &valid, sizeof valid);
+  memcpy(tsr__cpu_data(column.values[0]), codes, sizeof codes);
+  memcpy(tsr__cpu_data(column.valid[0]), &valid, sizeof valid);
   tsr__range_ask range = { &f.parts, &column.parts, &key, 1 };
   CHECK_STATUS(tsr__keys_range(f.rt, &range, &f.error), TSR_OK, NULL);
   tsr__keys_settle(&key, 1, NULL);
