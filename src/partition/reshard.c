@@ -322,6 +322,16 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   return TSR__MOVE_ALL_TO_ALL;
 }
 
+/* Whether each device that takes some has a part, with elements of its own. */
+static bool is_on_each(const tsr_sharding *from, const tsr_sharding *to)
+{
+  for (int p = 0; p < tsr__positions(to); p++) {
+    int own = tsr__device_position(from, tsr__position_device(to, p));
+    if (own < 0 || !tsr__holds(from, own)) return false;
+  }
+  return true;
+}
+
 int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                       unsigned *out_axes)
 {
@@ -335,7 +345,7 @@ int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const ts
     return TSR__MOVE_ALL_GATHER;
   }
   *out_axes = all_axes(to->mesh);
-  if (!tsr__used_axes(from)) return TSR__MOVE_SLICE;
+  if (!tsr__used_axes(from)) return is_on_each(from, to) ? TSR__MOVE_SLICE : TSR__MOVE_BROADCAST;
   if (!tsr__used_axes(to)) return TSR__MOVE_ALL_GATHER;
   return same_cuts(from, to, shape) ? TSR__MOVE_PERMUTE : TSR__MOVE_REMATERIALISE;
 }
