@@ -55,6 +55,7 @@ typedef struct batch {
   bool missed;  /* a piece had no buffer */
   int scouts;   /* lanes that read other memory than those before them */
   int scout[TSR__MOST_ASSEMBLED];
+  int device[TSR__MOST_ASSEMBLED]; /* of lanes that take words */
   lane lane[TSR__MOST_ASSEMBLED];
 } batch;
 
@@ -259,64 +260,93 @@ static inline int64_t copy_piece(batch *b, lane *l, const tsr__overlap *o)
   return run * runs;
 }
 
-/* The size of the word that every piece is, if all lie alike in their parts: an even cut of a dim by
- * elements. 0: they are no such words. */
-static int64_t word_of(const batch *b)
+/* Whether pieces of lanes are one word each, at the same place of their parts, of the same buffers:
+ * an even cut of a dim by elements. */
+static bool are_words(const batch *b)
 {
   const tsr__overlap *list = b->list;
-  int64_t word = 0;
+  const lane *first = b->lane;
+  int64_t word = first->lines ? first->length * list->size : first->length;
+  if (word != 1 && word != 2 && word != 4 && word != 8) return false;
   for (int i = 1; i < b->overlaps; i++)
     if (list[i].part_size != list->part_size || list[i].from_start != list->from_start ||
         list[i].size != list->size)
-      return 0;
-  for (int n = 0; n < b->lanes; n++) {
-    const lane *l = &b->lane[n];
-    int64_t run = l->lines ? l->length * list->size : l->length;
-    int64_t runs = l->lines ? l->runs : list->size;
-    if (runs != 1 || l->job->slab_dim == b->dim || (n && run != word)) return 0;
-    word = run;
+      return false;
+  for (const lane *l = first; l < first + b->lanes; l++) {
+    bool one = l->lines ? l->runs == 1 : list->size == 1;
+    if (!one || l->job->slab_dim == b->dim || l->leader != l->own || l->from != first->from ||
+        l->lines != first->lines || l->length != first->length || l->to_step != first->to_step)
+      return false;
   }
-  return word == 1 || word == 2 || word == 4 || word == 8 ? word : 0;
+  return true;
 }
 
-#define COPY_COLUMN(T)                                                          \
-  for (int i = 0; i < b->overlaps; i++) {                                       \
-    look_ahead(b, i);                                                           \
-    for (lane *l = b->lane; l < b->lane + b->lanes; l++) {                      \
-      int offset = b->list[i].offset;                                           \
-      const tsr__buffer *from = l->from[offset == l->leader ? l->own : offset]; \
-      if (!from) {                                                              \
-        b->missed = true;                                                       \
-        continue;                                                               \
-      }                                                                         \
-      l->crossed += from->device != l->device ? (int64_t)sizeof(T) : 0;         \
-      memcpy(l->to + l->to_step * b->list[i].to_start,                          \
-             (const char *)tsr__cpu_data(from) + l->still, sizeof(T));          \
-    }                                                                           \
-  }                                                                             \
+/* Words of some buffers, and where each lies in a lane's part from its first one. */
+typedef struct word_list {
+  int count;
+  const char *from[8];
+  int64_t to[8];
+} word_list;
+
+#define COPY_LIST(T)                                            \
+  for (int k = 0; k < list->count; k++)                         \
+    memcpy(to + list->to[k], list->from[k] + still, sizeof(T)); \
   break
 
-/* Where pieces lie in their buffers is found once for each lane. */
-static bool copy_words(batch *b, int64_t word)
+static inline void copy_list(const word_list *list, char *to, int64_t still, int64_t word)
 {
-  for (lane *l = b->lane; l < b->lane + b->lanes; l++) {
-    l->still += l->part * b->list->part_size + l->step * b->list->from_start;
-    l->part = l->step = 0;
-  }
-  find_scouts(b);
   switch (word) {
-  case 1: COPY_COLUMN(uint8_t);
-  case 2: COPY_COLUMN(uint16_t);
-  case 4: COPY_COLUMN(uint32_t);
-  default: COPY_COLUMN(uint64_t);
+  case 1: COPY_LIST(uint8_t);
+  case 2: COPY_LIST(uint16_t);
+  case 4: COPY_LIST(uint32_t);
+  default: COPY_LIST(uint64_t);
   }
-  return goes_on(b, b->lane[0].job, word * b->overlaps * b->lanes);
+}
+
+/* The buffers of the overlaps from number `at` on, as many as a list has; counts the words that cross
+ * to lanes of other devices. */
+static int64_t list_words(batch *b, int at, word_list *out)
+{
+  enum { MOST = sizeof out->from / sizeof *out->from };
+  const lane *first = b->lane;
+  int64_t crossed = 0;
+  out->count = 0;
+  for (int i = at; i < b->overlaps && i < at + MOST; i++) {
+    const tsr__buffer *from = first->from[b->list[i].offset];
+    look_ahead(b, i);
+    b->missed |= !from;
+    if (!from) continue;
+    for (int n = 0; n < b->lanes; n++) crossed += b->device[n] != from->device;
+    out->from[out->count] = tsr__cpu_data(from);
+    out->to[out->count++] = first->to_step * b->list[i].to_start;
+  }
+  return crossed;
+}
+
+/* Few buffers at once, a lane after the other: parts of one size often begin at the same place of
+ * the cache, where it has no room for a line of each lane. */
+static bool copy_words(batch *b)
+{
+  const lane *first = b->lane;
+  int64_t crossed = 0, word = first->lines ? first->length * b->list->size : first->length;
+  int64_t still[TSR__MOST_ASSEMBLED];
+  word_list list;
+  for (int n = 0; n < b->lanes; n++) {
+    const lane *l = &b->lane[n];
+    still[n] = l->still + l->part * b->list->part_size + l->step * b->list->from_start;
+    b->device[n] = l->device;
+  }
+  for (int i = 0; i < b->overlaps; i += (int)(sizeof list.from / sizeof *list.from)) {
+    crossed += list_words(b, i, &list);
+    for (int n = 0; n < b->lanes; n++) copy_list(&list, b->lane[n].to, still[n], word);
+  }
+  b->lane->crossed += word * crossed;
+  return goes_on(b, first->job, word * b->overlaps * b->lanes);
 }
 
 static bool copy_unlike(batch *b)
 {
   bool on = true;
-  find_scouts(b);
   for (int i = 0; i < b->overlaps && on; i++) {
     int64_t bytes = 0;
     look_ahead(b, i);
@@ -337,8 +367,8 @@ static bool copy_unlike(batch *b)
 static bool copy_lanes(batch *b)
 {
   if (!b->lanes) return true;
-  int64_t word = word_of(b);
-  bool on = word ? copy_words(b, word) : copy_unlike(b);
+  find_scouts(b);
+  bool on = are_words(b) ? copy_words(b) : copy_unlike(b);
   for (int n = 0; n < b->lanes && b->traffic; n++) b->traffic->bytes += b->lane[n].crossed;
   b->lanes = 0;
   return on;
