@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES = 1024, SAMPLES_MOST = 1 << 17, BLOCK = 512, FEW = 24 };
+enum { SAMPLES = 1024, SAMPLES_LEAST = 16, SAMPLES_MOST = 1 << 17, BLOCK = 512, FEW = 24 };
 
 #define SIGN (UINT64_C(1) << 63)
 
@@ -81,13 +81,22 @@ static tsr_status no_memory(tsr__error *error, int parts)
                         "sort: no memory for the splitters of %d devices; free some arrays", parts);
 }
 
+/* Places for all parts. Of few rows for each part one in eight: sorting the sample would take longer
+ * than sorting the rows does, and parts may be less even where they are small. */
+static int64_t sample_room(const tsr__sample_ask *ask)
+{
+  int64_t parts = ask->parts->count, room = SAMPLES * parts, few = ask->total / 8;
+  if (few < SAMPLES_LEAST * parts) few = SAMPLES_LEAST * parts;
+  if (room > few) room = few;
+  return room < SAMPLES_MOST ? room : SAMPLES_MOST;
+}
+
 /* Every part with rows gives one place at least, so a splitter exists even for few rows. */
 tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
                                  tsr__error *error)
 {
   const tsr__parts *parts = ask->parts;
-  int64_t room = (int64_t)SAMPLES * parts->count;
-  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
+  int64_t room = sample_room(ask);
   *out = (tsr__sort_sample){ .words = ask->keys->words };
   /* Each part rounds up. */
   out->bytes = (size_t)(room + parts->count) * tsr__sort_sample_bytes(out->words);
