@@ -406,7 +406,7 @@ static bool make_region(const tracing *t, tsr__program *program, tsr__links resu
 {
   if (!capture(t, program)) return false;
   /* Arrays of the body go with its scope; a region stands for itself. */
-  memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
+  for (int n = 0; n < program->node_count; n++) program->arrays[n] = NULL;
   tsr__region *region = tsr__region_make(program, results);
   /* From here on other threads use the trace, which is whole. */
   pthread_mutex_lock(&t->f->lock);

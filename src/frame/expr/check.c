@@ -224,9 +224,12 @@ static int meet_columns(int x, int y)
   return to;
 }
 
-/* Types of numbers and bool (which counts as i64 beside a number). */
+/* Types of numbers, of bool (which counts as i64 beside a number) and of null, which has no type of
+ * its own and takes any. */
 static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 {
+  if (a->type == TSR__COL_NULL) return b->type;
+  if (b->type == TSR__COL_NULL) return a->type;
   int x = a->type == TSR_COL_BOOL ? TSR_COL_I64 : a->type;
   int y = b->type == TSR_COL_BOOL ? TSR_COL_I64 : b->type;
   /* One literal beside a column: the column decides, so that `delay + 1` stays as narrow as delay.
@@ -239,10 +242,9 @@ static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 int tsr__meet(const tsr__expr *a, const tsr__expr *b)
 {
   bool number_a = tsr__is_number(a->type), number_b = tsr__is_number(b->type);
-  /* Null first: it has no kind of its own and takes any. */
-  if (a->type == TSR__COL_NULL) return b->type;
-  if (b->type == TSR__COL_NULL || (a->type == b->type && !number_a)) return a->type;
-  if (number_a && number_b) return meet_numbers(a, b);
+  bool null = a->type == TSR__COL_NULL || b->type == TSR__COL_NULL;
+  if (null || (number_a && number_b)) return meet_numbers(a, b);
+  if (a->type == b->type) return a->type;
   if (number_a && b->type == TSR_COL_BOOL) return meet_numbers(a, b);
   if (number_b && a->type == TSR_COL_BOOL) return meet_numbers(a, b);
   /* A date beside a time is its midnight, UTC. */
@@ -307,11 +309,8 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
                         text && expr->op == TSR__B_ADD ? "; texts are put together by concat" : "");
     if (!need(c, arg, counts_as_number(arg), name, "numbers")) return false;
   }
-  /* Null operands have no type to meet; the other one's counts, and the result is null
-   * throughout. */
+  /* Beside a null the type of the other operand counts, and the result is null throughout. */
   int type = meet_numbers(a, b);
-  if (a->type == TSR__COL_NULL) type = b->type;
-  if (b->type == TSR__COL_NULL) type = a->type;
   /* null + bool is a number, as bool + bool is; null + null must have some type. */
   if (type == TSR_COL_BOOL || type == TSR__COL_NULL) type = TSR_COL_I64;
   /* Powers of integers stay integers only where that is known of all rows: a literal exponent that
