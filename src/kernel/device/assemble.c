@@ -55,7 +55,6 @@ typedef struct batch {
   bool missed;  /* a piece had no buffer */
   int scouts;   /* lanes that read other memory than those before them */
   int scout[TSR__MOST_ASSEMBLED];
-  int device[TSR__MOST_ASSEMBLED]; /* of lanes that take words */
   lane lane[TSR__MOST_ASSEMBLED];
 } batch;
 
@@ -281,12 +280,21 @@ static bool are_words(const batch *b)
   return true;
 }
 
-/* Words of some buffers, and where each lies in a lane's part from its first one. */
+enum { FEW_BUFFERS = 8 };
+
+/* Words of some buffers, and where each goes from a lane's first one. */
 typedef struct word_list {
   int count;
-  const char *from[8];
-  int64_t to[8];
+  const char *from[FEW_BUFFERS];
+  int64_t to[FEW_BUFFERS];
 } word_list;
+
+/* Where the words of each lane lie in their buffers, and the devices that take them. */
+typedef struct word_lanes {
+  int64_t still[TSR__MOST_ASSEMBLED];
+  int device[TSR__MOST_ASSEMBLED];
+  int count, lowest, highest; /* of the devices */
+} word_lanes;
 
 #define COPY_LIST(T)                                            \
   for (int k = 0; k < list->count; k++)                         \
@@ -303,20 +311,41 @@ static inline void copy_list(const word_list *list, char *to, int64_t still, int
   }
 }
 
-/* The buffers of the overlaps from number `at` on, as many as a list has; counts the words that cross
- * to lanes of other devices. */
-static int64_t list_words(batch *b, int at, word_list *out)
+static word_lanes word_lanes_of(const batch *b)
 {
-  enum { MOST = sizeof out->from / sizeof *out->from };
+  word_lanes out = { .count = b->lanes, .lowest = b->lane->device, .highest = b->lane->device };
+  for (int n = 0; n < b->lanes; n++) {
+    const lane *l = &b->lane[n];
+    out.still[n] = l->still + l->part * b->list->part_size + l->step * b->list->from_start;
+    out.device[n] = l->device;
+    if (l->device < out.lowest) out.lowest = l->device;
+    if (l->device > out.highest) out.highest = l->device;
+  }
+  return out;
+}
+
+/* Lanes of other devices than a buffer's. */
+static int others_than(const word_lanes *lanes, int device)
+{
+  int others = 0;
+  if (device < lanes->lowest || device > lanes->highest) return lanes->count;
+  for (int n = 0; n < lanes->count; n++) others += lanes->device[n] != device;
+  return others;
+}
+
+/* The buffers of the overlaps from number `at` on, as many as a list has; counts the words that
+ * cross to other devices. */
+static int64_t list_words(batch *b, const word_lanes *lanes, int at, word_list *out)
+{
   const lane *first = b->lane;
   int64_t crossed = 0;
   out->count = 0;
-  for (int i = at; i < b->overlaps && i < at + MOST; i++) {
+  for (int i = at; i < b->overlaps && i < at + FEW_BUFFERS; i++) {
     const tsr__buffer *from = first->from[b->list[i].offset];
     look_ahead(b, i);
     b->missed |= !from;
     if (!from) continue;
-    for (int n = 0; n < b->lanes; n++) crossed += b->device[n] != from->device;
+    crossed += others_than(lanes, from->device);
     out->from[out->count] = tsr__cpu_data(from);
     out->to[out->count++] = first->to_step * b->list[i].to_start;
   }
@@ -329,16 +358,11 @@ static bool copy_words(batch *b)
 {
   const lane *first = b->lane;
   int64_t crossed = 0, word = first->lines ? first->length * b->list->size : first->length;
-  int64_t still[TSR__MOST_ASSEMBLED];
+  word_lanes lanes = word_lanes_of(b);
   word_list list;
-  for (int n = 0; n < b->lanes; n++) {
-    const lane *l = &b->lane[n];
-    still[n] = l->still + l->part * b->list->part_size + l->step * b->list->from_start;
-    b->device[n] = l->device;
-  }
-  for (int i = 0; i < b->overlaps; i += (int)(sizeof list.from / sizeof *list.from)) {
-    crossed += list_words(b, i, &list);
-    for (int n = 0; n < b->lanes; n++) copy_list(&list, b->lane[n].to, still[n], word);
+  for (int i = 0; i < b->overlaps; i += FEW_BUFFERS) {
+    crossed += list_words(b, &lanes, i, &list);
+    for (int n = 0; n < b->lanes; n++) copy_list(&list, b->lane[n].to, lanes.still[n], word);
   }
   b->lane->crossed += word * crossed;
   return goes_on(b, first->job, word * b->overlaps * b->lanes);
