@@ -134,7 +134,7 @@ TEST(a_wanted_cut_is_not_all_reduced)
  * others; of the result the columns also by some of those that meet, and it is left unreduced over
  * some. */
 typedef struct some {
-  char from[64], to[64];
+  char from[80], to[80];
   int64_t members, copies, groups; /* of a group, that get each element, that do the same */
   bool cut;
 } some;

@@ -71,7 +71,7 @@ TEST_TIMEOUT(texts_equal_but_for_the_last_bytes, 900)
   FILE *out = begin();
   memset(text, 'x', sizeof text);
   for (int64_t r = 0; r < rows; r++) {
-    snprintf(text + 120, 16, "%08lld", (long long)r);
+    snprintf(text + 120, 20, "%08lld", (long long)r);
     fprintf(out, "%s,1\n", text);
   }
   memcpy(last, text, 129);

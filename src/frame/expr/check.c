@@ -224,8 +224,8 @@ static int meet_columns(int x, int y)
   return to;
 }
 
-/* Types of numbers, of bool (which counts as i64 beside a number) and of null, which has no type of
- * its own and takes any. */
+/* The type of two operands that are numbers, bool or null. Bool counts as i64 beside a number. Null
+ * has no type of its own and takes any. */
 static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 {
   if (a->type == TSR__COL_NULL) return b->type;
