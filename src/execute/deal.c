@@ -199,7 +199,7 @@ static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
   return tsr__mesh_group_leader(result->sharding.mesh, axes, p);
 }
 
-static bool is_taken(const tsr__value *result, int position)
+static bool is_taken_here(const tsr__value *result, int position)
 {
   return result->parts[position] && tsr__holds(&result->sharding, position);
 }
@@ -213,7 +213,7 @@ static void list_shares(take_job *job, int final)
   int own = own_process(job->exec);
   int64_t n = elements_at(result, c->members[0]);
   for (int m = 0; m < c->group_size; m++)
-    for (int s = 0; s < c->process_count && is_taken(result, c->members[m]); s++) {
+    for (int s = 0; s < c->process_count && is_taken_here(result, c->members[m]); s++) {
       int64_t at = tsr__share_first(n, s, c->process_count);
       int64_t end = tsr__share_first(n, s + 1, c->process_count);
       if (c->processes[s] != own)
@@ -245,7 +245,7 @@ static void list_all(take_job *job)
   for (int f = 0; f < c->final_count && c->deal != DEAL_SHARES; f++) {
     const tsr__value *result = job->exec->values[c->finals[f]];
     for (int p = 0; p < result->part_count; p++)
-      if (is_taken(result, p)) list_finished(job, f, p);
+      if (is_taken_here(result, p)) list_finished(job, f, p);
   }
 }
 

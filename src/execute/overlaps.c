@@ -1,5 +1,5 @@
-/* The geometry of the moves of a plan: which part of an array has which elements of another's, dim by
- * dim, found once when the plan is made.
+/* The geometry of the moves of a plan: which part of an array has which elements of another's, dim
+ * by dim, found once when the plan is made.
  *
  * Invariant: a plan is a function of its program, and so are its overlaps; values of a run that lie
  * otherwise than planned get their own, which take about as long as the parts' list is. */

@@ -123,9 +123,6 @@ typedef struct tsr__reshard {
 
 /* The box that a position of `to` takes, in elements of the array. */
 void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out);
-/* The position of `from` on the device that takes what `to_position` holds; -1: there is none with
- * elements. */
-int tsr__reshard_own(const tsr__reshard *move, int to_position);
 /* The move of a node that is one. */
 tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *shape);
 
@@ -145,7 +142,7 @@ typedef struct tsr__overlaps {
 
 /* False: out of memory. Sizes must be known. */
 bool tsr__overlaps_make(const tsr__reshard *move, tsr__arena *arena, tsr__overlaps *out);
-/* The pieces of what a position takes. False: it takes nothing, as it has no elements of its own. */
+/* The pieces of what a position takes. False: it has no elements of its own, and takes nothing. */
 bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, int to_position,
                       tsr__piece_grid *out);
 

@@ -13,8 +13,8 @@
 /* ---- pieces ---- */
 
 /* The span that a part of `to` takes along a dim: of blocks, those of its items. Items are shared
- * out like a dim of their number. Blocks overlap where they are wider than a step, and the last ones
- * may end before they are full. */
+ * out like a dim of their number. Blocks overlap where they are wider than a step, and the last
+ * ones may end before they are full. */
 static tsr__span wanted_span(const tsr__reshard *move, int d, int64_t part)
 {
   const tsr__blocks_attr *blocks = move->blocks;
@@ -50,7 +50,9 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
                          blocks ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
-int tsr__reshard_own(const tsr__reshard *move, int to_position)
+/* The position of `from` on the device that takes what `to_position` holds; -1: there is no such
+ * position with elements. It comes before others, so that what is here is not fetched. */
+static int own_position(const tsr__reshard *move, int to_position)
 {
   int device = move->to->mesh ? tsr__position_device(move->to, to_position) : move->device;
   int own = tsr__device_position(move->from, device);
@@ -65,7 +67,7 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   tsr__overlap_walk walk[TSR_MAX_RANK], begin[TSR_MAX_RANK];
   tsr__overlap at[TSR_MAX_RANK];
   tsr_box want, part = { .size = { 0 } }, piece = { .size = { 0 } };
-  int rank = move->shape->rank, own = tsr__reshard_own(move, to_position);
+  int rank = move->shape->rank, own = own_position(move, to_position);
   int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
   if (!tsr__holds(move->to, to_position)) return; /* zeros */
   tsr__reshard_want(move, to_position, &want);
@@ -127,7 +129,7 @@ bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, i
 {
   if (!tsr__holds(move->to, to_position)) return false;
   out->rank = move->shape->rank;
-  out->own = tsr__reshard_own(move, to_position);
+  out->own = own_position(move, to_position);
   out->leader = out->own < 0 ? -1 : tsr__replica_leader(move->from, out->own);
   for (int d = 0; d < out->rank; d++) {
     const int *first = overlaps->first[d] + tsr__dim_index(move->to, d, to_position);
@@ -147,9 +149,9 @@ int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
   return bytes_of(dtype, tsr__box_count(box, rank));
 }
 
-/* The elements that a position wants of others; `own` is its device's position of `from`, or -1. Dim
- * by dim, since plans ask this of many moves. `shared` is 0 or 1 at first: whether there is a part
- * here, then a product of what it shares with what is wanted. */
+/* The elements that a position wants of others; `own` is its device's position of `from`, or -1.
+ * Dim by dim, since plans ask this of many moves. `shared` is 0 or 1 at first: whether there is a
+ * part here, then a product of what it shares with what is wanted. */
 static int64_t lacking(const tsr__reshard *move, int to_position, int own)
 {
   const tsr_shape *shape = move->shape;
@@ -231,7 +233,7 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
-    if (tsr__holds(to, p)) bytes += bytes_of(dtype, lacking(move, p, tsr__reshard_own(move, p)));
+    if (tsr__holds(to, p)) bytes += bytes_of(dtype, lacking(move, p, own_position(move, p)));
   }
   return bytes * step;
 }

@@ -174,8 +174,8 @@ static part_range parts_shown(const look *l, int k)
                        tsr__part_with(l->from, d, size, high) };
 }
 
-/* Gives what the parts in a range of each walked dim have. A leader is the sum of the offsets of its
- * parts. */
+/* Gives what the parts in a range of each walked dim have. A leader is the sum of the offsets of
+ * its parts: no other dim moves a position, and along free axes it stands first. */
 static void give_parts(const look *l, const part_range *parts, int own, const tsr__shift_take *take)
 {
   int rank = l->view.linear ? l->rank : l->in->rank, leader = tsr__replica_leader(l->from, own);

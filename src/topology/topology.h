@@ -195,8 +195,8 @@ int tsr__mesh_position(const tsr_mesh *mesh, int device);
  *                3 4 5      along x   groups {0 3} {1 4} {2 5}   offsets 0 3,   leaders 0 1 2
  *
  * Member m of group g is leader g + offset m. Leaders are the offsets along all other axes, so a
- * group needs no list: tsr__mesh_group_offset(mesh, ~axes, g). Without a mesh there is one position,
- * which is a group by itself. */
+ * group needs no list: tsr__mesh_group_offset(mesh, ~axes, g). Without a mesh there is one
+ * position, which is a group by itself. */
 int tsr__mesh_group_size(const tsr_mesh *mesh, unsigned axes);
 /* The offset of member `index`; offsets ascend. */
 int tsr__mesh_group_offset(const tsr_mesh *mesh, unsigned axes, int index);
@@ -257,7 +257,7 @@ tsr__overlap_walk tsr__overlaps_begin(const tsr_sharding *sharding, int dim, int
 bool tsr__overlaps_next(tsr__overlap_walk *walk, tsr__overlap *out);
 
 /* A part of an array as the pieces that others hold of it: each combination of an overlap a dim is
- * one. The position that has a piece is the sum of the overlaps' offsets, which is the lowest of its
+ * one. The position that has a piece is the sum of the offsets of its overlaps, the lowest of all
  * replicas; `own` is read in the place of `leader`. */
 typedef struct tsr__piece_grid {
   int rank;

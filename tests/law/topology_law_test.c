@@ -2,8 +2,8 @@
  *   - the parts of replica leaders tile an array, and replicas hold what their leader holds;
  *   - each part is what dealing elements out one by one gives;
  *   - dropping the minor axis of a dim never moves a border;
- *   - groups, the parts of a dim and the positions of devices that arithmetic finds are those that a
- *     search over all positions finds;
+ *   - groups, the parts of a dim and the positions of devices that arithmetic finds are those that
+ *     a search over all positions finds;
  *   - canonical forms are idempotent, and equal exactly when every position holds the same;
  *   - what is written can be read again. */
 #include <stdio.h>

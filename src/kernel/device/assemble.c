@@ -12,8 +12,8 @@
  *   ROWS   one dim behind the walked one            the walked overlap has elements
  *   BOX    anything else, and bits                  (copied as a box)
  *
- * Parts of one walk over the same overlaps go side by side: neighbours take neighbouring elements of
- * the same buffers, which one look at the memory brings for all of them. */
+ * Parts of one walk over the same overlaps go side by side: neighbours take neighbouring elements
+ * of the same buffers, which one look at the memory brings for all of them. */
 #include "kernel/device/cpu.h"
 #include "kernel/device/put_line.h"
 
@@ -73,7 +73,7 @@ static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overla
 
 /* ---- what the pieces of a walk have in common ------------------------------------------------ */
 
-static bool is_whole(const walk *w, int d)
+static bool is_whole_dim(const walk *w, int d)
 {
   return w->at[d].size == w->at[d].part_size && w->at[d].size == w->job->to_dims[d];
 }
@@ -83,7 +83,7 @@ static void find_form(walk *w)
 {
   int rank = w->job->pieces.rank, last = rank - 1, outer = -1, longer = 0;
   int64_t inner = 1;
-  for (; last > w->dim && is_whole(w, last); last--) inner *= w->at[last].size;
+  for (; last > w->dim && is_whole_dim(w, last); last--) inner *= w->at[last].size;
   for (int d = 0; d < last; d++) {
     if (d == w->dim || w->at[d].size == 1) continue;
     outer = d;
@@ -103,7 +103,7 @@ static void find_form(walk *w)
 
 /* The dims behind the walked one count whole parts; those before it, parts of the walked one, too,
  * whose size is its overlap's. */
-static void find_places(walk *w)
+static void find_walk_places(walk *w)
 {
   int64_t from = 1, to = 1;
   w->position = 0;
@@ -126,7 +126,7 @@ static void find_places(walk *w)
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* False: somebody said to stop. */
-static bool goes_on(batch *b, const tsr__assembly *job, int64_t bytes)
+static bool batch_goes_on(batch *b, const tsr__assembly *job, int64_t bytes)
 {
   b->left -= bytes;
   if (b->left > 0) return true;
@@ -134,7 +134,8 @@ static bool goes_on(batch *b, const tsr__assembly *job, int64_t bytes)
   return !job->progress || !tsr__progress_stops(job->progress, job->worker);
 }
 
-static void copy_box(walk *w, const tsr__overlap *o, const tsr__buffer *from, tsr__traffic *traffic)
+static void copy_piece_box(walk *w, const tsr__overlap *o, const tsr__buffer *from,
+                           tsr__traffic *traffic)
 {
   int64_t from_dims[TSR_MAX_RANK], from_start[TSR_MAX_RANK], to_start[TSR_MAX_RANK],
       size[TSR_MAX_RANK];
@@ -168,9 +169,9 @@ static bool copy_boxes(batch *b, walk *w)
     int position = w->position + o.offset;
     const tsr__buffer *from = b->from[position == pieces->leader ? pieces->own : position];
     if (o.size <= 0) continue;
-    if (from) copy_box(w, &o, from, b->traffic);
+    if (from) copy_piece_box(w, &o, from, b->traffic);
     else b->missed = true;
-    on = goes_on(b, w->job, OF_BOX);
+    on = batch_goes_on(b, w->job, OF_BOX);
   }
   return on;
 }
@@ -204,7 +205,8 @@ static void copy_runs(const run_list *r, bool streams)
   }
 }
 
-static inline const char *source_of(const lane *l, const tsr__overlap *o, const tsr__buffer *from)
+static inline const char *piece_source(const lane *l, const tsr__overlap *o,
+                                       const tsr__buffer *from)
 {
   return (const char *)tsr__cpu_data(from) + l->still + l->part * o->part_size +
          l->step * o->from_start;
@@ -234,19 +236,19 @@ static inline void look_ahead(const batch *b, int i)
     const lane *l = &b->lane[b->scout[k]];
     const tsr__buffer *from = l->from[o->offset];
     __builtin_prefetch(l->from[o[BUFFER - PIECE].offset]);
-    if (from) __builtin_prefetch(source_of(l, o, from));
+    if (from) __builtin_prefetch(piece_source(l, o, from));
   }
 }
 
 /* Returns the bytes copied. One word is moved at once, without a list of runs. */
-static inline int64_t copy_piece(batch *b, lane *l, const tsr__overlap *o)
+static inline int64_t copy_piece_runs(batch *b, lane *l, const tsr__overlap *o)
 {
   const tsr__buffer *from = l->from[o->offset == l->leader ? l->own : o->offset];
   if (!from) {
     b->missed = true;
     return 0;
   }
-  const char *source = source_of(l, o, from);
+  const char *source = piece_source(l, o, from);
   char *target = l->to + l->to_step * o->to_start;
   int64_t run = l->lines ? l->length * o->size : l->length, runs = l->lines ? l->runs : o->size;
   if (from->device != l->device) l->crossed += run * runs;
@@ -354,7 +356,7 @@ static int64_t list_words(batch *b, const word_lanes *lanes, int at, word_list *
 
 /* Few buffers at once, a lane after the other: parts of one size often begin at the same place of
  * the cache, where it has no room for a line of each lane. */
-static bool copy_words(batch *b)
+static bool copy_word_lanes(batch *b)
 {
   const lane *first = b->lane;
   int64_t crossed = 0, word = first->lines ? first->length * b->list->size : first->length;
@@ -365,7 +367,7 @@ static bool copy_words(batch *b)
     for (int n = 0; n < b->lanes; n++) copy_list(&list, b->lane[n].to, lanes.still[n], word);
   }
   b->lane->crossed += word * crossed;
-  return goes_on(b, first->job, word * b->overlaps * b->lanes);
+  return batch_goes_on(b, first->job, word * b->overlaps * b->lanes);
 }
 
 static bool copy_unlike(batch *b)
@@ -377,12 +379,12 @@ static bool copy_unlike(batch *b)
     for (lane *l = b->lane; l < b->lane + b->lanes; l++) {
       if (l->job->slab_dim == b->dim) {
         tsr__overlap some = in_slab(l->job, b->dim, &b->list[i]);
-        if (some.size > 0) bytes += copy_piece(b, l, &some);
+        if (some.size > 0) bytes += copy_piece_runs(b, l, &some);
       } else {
-        bytes += copy_piece(b, l, &b->list[i]);
+        bytes += copy_piece_runs(b, l, &b->list[i]);
       }
     }
-    on = goes_on(b, b->lane[0].job, bytes);
+    on = batch_goes_on(b, b->lane[0].job, bytes);
   }
   return on;
 }
@@ -392,7 +394,7 @@ static bool copy_lanes(batch *b)
 {
   if (!b->lanes) return true;
   find_scouts(b);
-  bool on = are_words(b) ? copy_words(b) : copy_unlike(b);
+  bool on = are_words(b) ? copy_word_lanes(b) : copy_unlike(b);
   for (int n = 0; n < b->lanes && b->traffic; n++) b->traffic->bytes += b->lane[n].crossed;
   b->lanes = 0;
   return on;
@@ -418,12 +420,12 @@ static bool stand_at(walk *w, const int *index)
     if (d != w->dim && w->at[d].size <= 0) return false;
   }
   find_form(w);
-  find_places(w);
+  find_walk_places(w);
   return true;
 }
 
-/* An odometer over the dims that stand still: where the last is through it begins again, and the one
- * before it goes on. False: all are through. */
+/* An odometer over the dims that stand still: where the last is through it begins again, and the
+ * one before it goes on. False: all are through. */
 static bool next_index(const walk *w, int *index)
 {
   const tsr__piece_grid *pieces = &w->job->pieces;

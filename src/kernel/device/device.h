@@ -158,8 +158,8 @@ typedef struct tsr__device_ops {
   /* Device to device; counts bytes in `traffic` when the devices differ. */
   void (*copy)(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
-  /* Pieces of several buffers to `count` parts; counts as copy does. False: a piece has no buffer, and
-   * was left out. */
+  /* Pieces of several buffers to `count` parts; counts as copy does. False: a piece has no buffer,
+   * and was left out. */
   bool (*assemble)(const tsr__assembly *parts, int count, tsr__buffer *const *from,
                    tsr__traffic *traffic);
   /* Rows picked from a buffer, to a run of another; counts as copy does. */

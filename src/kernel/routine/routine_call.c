@@ -98,7 +98,7 @@ void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, d
 /* ---- groups of devices ----------------------------------------------------------------------- */
 
 /* The part at a position; -1: it is another process's. Parts stand in order of their positions. */
-static int part_at(const tsr__call *call, int position)
+static int part_of_position(const tsr__call *call, int position)
 {
   int first = 0, count = call->part_count;
   if (position < count && call->parts[position].position == position) return position;
@@ -136,7 +136,7 @@ static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr_
     for (int i = 0; i < out->members; i++) {
       int offset = by->dim < 0 ? tsr__mesh_group_offset(at->mesh, by->axes, i)
                                : tsr__part_offset(at, by->dim, i);
-      int part = part_at(call, leader + offset);
+      int part = part_of_position(call, leader + offset);
       if (part < 0) return group_is_apart(call, error);
       out->part[out->count * out->members + i] = part;
     }
