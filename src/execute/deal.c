@@ -50,7 +50,11 @@ static bool is_alone(const tsr__exec *exec)
   return tsr__topology_of(exec->rt)->process_count == 1;
 }
 
-/* Processes are numbered by their first member, so that all number them alike. */
+/* Processes are numbered by their first member, so that all number them alike.
+ *
+ *   members      4  5  6  7         processes  1 0 2
+ *   process of   1  0  0  2         first      4 5 7
+ */
 static void list_processes(const tsr__exec *exec, tsr__crossing *c)
 {
   int turn = ++c->turn;

@@ -162,7 +162,11 @@ static void add_part(joining *j, int position)
 }
 
 /* The leader of those that hold box number `number`, in the order in which boxes lie in the array:
- * neighbours take neighbouring elements of the same parts. */
+ * neighbours take neighbouring elements of the same parts.
+ *
+ *   x=2,y=3, "y,x"      boxes  (0,0) (0,1) (1,0) (1,1) (2,0) (2,1)
+ *                     leaders    0     3     1     4     2     5
+ */
 static int leader_of_box(const moving *m, int64_t number)
 {
   const tsr_sharding *at = &m->to->sharding;

@@ -93,7 +93,13 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   }
 }
 
-/* Counted first, then listed: `list` NULL. */
+/* Counted first, then listed: `list` NULL. Of ten elements from three parts to two:
+ *
+ *   from         | 0 1 2 3 | 4 5 6 | 7 8 9 |     part 0 takes  four of part 0, one of part 1
+ *   to           | 0 1 2 3   4 | 5 6   7 8 9 |   part 1 takes  two of part 1, three of part 2
+ *   first        0 2 4
+ *
+ * Both sides are in order, so a list has at most as many entries as both have parts. */
 static int list_overlaps(const tsr__reshard *move, int d, int *first, tsr__overlap *list)
 {
   int64_t parts = tsr__dim_parts(move->to, d);
