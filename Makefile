@@ -160,9 +160,9 @@ install: ## library and tool into PREFIX (/usr/local), under DESTDIR if set
 	$(call build,release,tessera tessera_static tessera_tool)
 	@cmake --install build/release --strip --prefix $(PREFIX) $(if $(V),,>/dev/null)
 
-docs: ## docs/reference.md from the public headers
+docs: ## rewrite docs/reference/ from the public headers
 	@scripts/setup docs
-	@scripts/docs.py docs/reference.md
+	@scripts/docs.py
 
 clean: ## remove build/
 	@rm -rf build

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the reference from the comments of the public headers, as Markdown.
+"""Writes the reference from the comments of the public headers: a page a header, and an index of all calls.
 
-  scripts/docs.py docs/reference.md
+  scripts/docs.py        writes docs/reference/*.md; reference_test compares them with the headers
 """
 
 import re
@@ -10,13 +10,19 @@ from pathlib import Path
 
 import ctext
 
+FOLDER = Path("docs/reference")
 FIRST = ["base.h", "topology.h", "array.h"]  # the others follow by name
 _COMMENT = re.compile(r"/\*(.*?)\*/[ \t]*\n", re.DOTALL)
 _NOISE = re.compile(r"\s*\b(TSR_PRINTF\([^)]*\)|TSR_MUST_USE)|\bTSR_API\s+")
 
 
-def comment_text(body):
-    """Paragraphs of a comment; lines indented further than the text are kept as code."""
+_CODE = re.compile(r"`[^`]*`")
+_CALL = re.compile(r"\b(?:tsr|TSR)_\w+")
+
+
+def comment_text(body, places=None, own=None):
+    """Paragraphs of a comment; lines indented further than the text are kept as code. Names that have an entry
+    become links to it, by `places`, but for those of the entry `own`."""
     lines = [re.sub(r"^[ \t]*\*? ?", "", line).rstrip() for line in body.split("\n")]
     out, inside = [], False
     for line in "\n".join(lines).strip().split("\n"):
@@ -24,8 +30,22 @@ def comment_text(body):
         if code != inside and line:
             out.append("```" if inside else "```c")
             inside = code
-        out.append(line)
+        out.append(line if inside else prose(line, places or {}, own))
     return "\n".join(out + (["```"] if inside else []))
+
+
+def prose(line, places, own):
+    """A line of a comment as Markdown: markup but for code in backticks is kept as text."""
+    def linked(match):
+        place = places.get(match[0])
+        return match[0] if not place or place == places.get(own) else f"[{match[0]}]({place})"
+
+    out, at = [], 0
+    for code in [*_CODE.finditer(line), None]:
+        text = line[at : code.start() if code else len(line)]
+        out += [_CALL.sub(linked, re.sub(r"([<*|])", r"\\\1", text)), code[0] if code else ""]
+        at = code.end() if code else at
+    return "".join(out)
 
 
 def declaration(text, at):
@@ -50,8 +70,8 @@ def declaration(text, at):
 
 
 def name_of(text):
-    for pattern in (r"\A#define (\w+)", r"\(\*(\w+)\)", r"}\s*(\w+);", r"(\w+)\s*\(", r"(\w+);"):
-        match = re.search(pattern, text)
+    for pattern in (r"\A#define (\w+)", r"\A[^{;]*\{.*\}\s*(\w+);", r"\(\*(\w+)\)", r"(\w+)\s*\(", r"(\w+);"):
+        match = re.search(pattern, text, re.DOTALL)
         if match:
             return match.group(1)
     return text
@@ -160,21 +180,35 @@ class Reference:
     """What is known of all headers while one of them is written down."""
 
     def __init__(self, texts):
-        self.macros = all_macros(texts)
-        self.fields = structs(texts)
+        self.macros = all_macros(texts.values())
+        self.fields = structs(texts.values())
         self.caller = callers(self.macros)
         self.shown_with_function = set(self.caller.values())
-        self.examples = examples(texts)
+        self.examples = examples(texts.values())
+        self.places = {}  # name -> "array.md#tsr_put", of each entry
+        for header, text in texts.items():
+            for shown, _ in declared(text):
+                name = self.title(shown)
+                if name:
+                    self.places[name] = self.places[name_of(shown)] = f"{page_of(header)}#{name.lower()}"
+
+    def title(self, shown):
+        """The name of the entry of a declaration: that of the macro that users call, if there is one; None where
+        the declaration has no entry."""
+        name = name_of(shown)
+        if name in self.shown_with_function or name.endswith("_"):
+            return None  # the function's entry has it
+        return self.caller.get(name, name)
 
     def entry(self, shown, comment):
-        name = name_of(shown)
-        macro = self.caller.get(name)
-        if not macro:
-            return [f"#### `{name}`", "", "```c", shown, "```", "", comment, ""]
-        call = wrapped(f"{macro}({parameters_of(macro, self.macros, self.fields)})")
-        out = [f"#### `{macro}`", "", "```c", call, "", shown, "```", "", comment, ""]
+        name, macro = self.title(shown), self.caller.get(name_of(shown))
+        out = [f"### `{name}`", "", "```c"]
+        if macro:
+            out += [wrapped(f"{macro}({parameters_of(macro, self.macros, self.fields)})"), ""]
+        out += [shown, "```", "", comment_text(comment, self.places, name), ""]
         example = self.examples.get(macro)
-        return out + ([f"As in: {example}", ""] if example else [])
+        out += [f"As in: {example}", ""] if example else []
+        return out + (self.statuses() if name == "TSR_STATUS_MAP" else [])
 
     def statuses(self):
         rows = re.findall(r'X\((\w+), (\d+), "([^"]*)"\)', self.macros["TSR_STATUS_MAP"][1])
@@ -185,40 +219,59 @@ class Reference:
 # ---- headers -----------------------------------------------------------------------------------
 
 
-def header_reference(name, text, reference):
-    comments = list(_COMMENT.finditer(text))
-    out = [f"## {name}", ""]
-    for number, match in enumerate(comments):
+def page_of(header):
+    return header.replace(".h", ".md")
+
+
+def shown_of(found):
+    """A declaration as users read it, its later lines moved with the first one."""
+    lines = _NOISE.sub("", found).strip().split("\n")
+    moved = len("TSR_API ") if found.startswith("TSR_API ") else 0
+    return "\n".join([lines[0]] + [re.sub(rf"^ {{0,{moved}}}", "", line) for line in lines[1:]])
+
+
+def pieces(text):
+    """What a header says, in order: ("head" | "section" | "text", comment) or (declaration, comment)."""
+    for match in _COMMENT.finditer(text):
+        body = match.group(1)
         # Comments at the margin only: others belong to fields, which their struct shows.
         at_margin = text[:match.start()].endswith("\n") or match.start() == 0
-        if not at_margin or match.group(1).strip().startswith("clang-format"):
+        if not at_margin or body.strip().startswith("clang-format"):
             continue
-        if number == 0 and match.start() == 0:
-            out += [comment_text(match.group(1)), ""]
-            continue
-        found = declaration(text, match.end())
-        if not found:
-            body = match.group(1).strip()
-            heading = re.match(r"-+ (.*?) -+$", body)
-            after = text[match.end():].lstrip()
-            if heading:
-                out += [f"### {heading.group(1).capitalize()}", ""]
-            elif not after.startswith("#"):
-                out += [comment_text(match.group(1)), ""]
-            continue
-        shown = _NOISE.sub("", found).strip()
-        if name_of(shown) in reference.shown_with_function or name_of(shown).endswith("_"):
-            continue  # the function's entry has it
-        out += reference.entry(shown, comment_text(match.group(1)))
-        if name_of(shown) == "TSR_STATUS_MAP":
-            out += reference.statuses()
+        found = declaration(text, match.end()) if match.start() else ""
+        heading = re.match(r"-+ (.*?) -+$", body.strip())
+        if match.start() == 0:
+            yield "head", body
+        elif found:
+            yield shown_of(found), body
+        elif heading:
+            yield "section", heading.group(1).capitalize()
+        elif not text[match.end():].lstrip().startswith("#"):
+            yield "text", body
+
+
+def declared(text):
+    return [(what, body) for what, body in pieces(text) if what not in ("head", "section", "text")]
+
+
+def header_page(header, text, reference):
+    out = [f"# tessera/{header}", ""]
+    for what, body in pieces(text):
+        if what in ("head", "text"):
+            out += [comment_text(body, reference.places), ""]
+        elif what == "section":
+            out += [f"## {body}", ""]
+        elif reference.title(what):
+            out += reference.entry(what, body)
     return out
 
 
+# ---- the index -----------------------------------------------------------------------------------
+
 HEAD = """# Reference
 
-Every public function, by header. Written by `make docs` from the comments in `include/tessera/`;
-change those, not this file.
+Every public function, by header. `make docs` writes these pages from the comments in `include/tessera/`:
+change the comments, not the pages.
 
 Where a function's name ends in `_at` or `_with`, C programs call the macro of the same name without
 the ending, shown first: it fills in file and line, and takes options as named arguments
@@ -227,19 +280,45 @@ languages call the function.
 """
 
 
-def main():
+def first_sentence(text):
+    head = next(body for what, body in pieces(text) if what == "head")
+    flat = " ".join(comment_text(head).split())
+    return re.match(r".*?[.:](?= |$)", flat)[0].rstrip(":.") + "."
+
+
+def index_page(texts, reference):
+    # Who calls what is said once, in the first header.
+    rule = re.search(r"^ \* Every function's comment ends.*?\*/", texts[FIRST[0]], re.M | re.S).group()
+    out = [HEAD, comment_text(rule[:-2]), ""]
+    for header, text in texts.items():
+        out += [f"## [{header}]({page_of(header)})", "", first_sentence(text), ""]
+        names = [reference.title(shown) for shown, _ in declared(text)]
+        out += [", ".join(f"[{name}]({reference.places[name]})" for name in dict.fromkeys(names) if name), ""]
+    return out
+
+
+def outputs():
+    """Path -> text of each page."""
     folder = ctext.ROOT / "include" / "tessera"
     names = [path.name for path in folder.glob("*.h")]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    texts = [(folder / name).read_text(encoding="utf-8").replace(" TSR_REST_BY_NAME;", ";") for name in names]
+    texts = {name: (folder / name).read_text(encoding="utf-8").replace(" TSR_REST_BY_NAME;", ";")
+             for name in names}
     reference = Reference(texts)
-    # Who calls what is said once, in the first header.
-    callers_rule = re.search(r"^ \* Every function's comment ends.*?\*/", texts[0], re.M | re.S).group()
-    out = [HEAD, comment_text(callers_rule[:-2]), ""]
-    for name, text in zip(names, texts):
-        out += header_reference(f"tessera/{name}", text, reference)
-    Path(sys.argv[1]).parent.mkdir(parents=True, exist_ok=True)
-    Path(sys.argv[1]).write_text("\n".join(out).rstrip() + "\n", encoding="utf-8")
+    pages = {name: header_page(name, text, reference) for name, text in texts.items()}
+    pages["README.h"] = index_page(texts, reference)
+    return {FOLDER / page_of(name): "\n".join(lines).rstrip() + "\n" for name, lines in pages.items()}
+
+
+def main():
+    folder = ctext.ROOT / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    written = outputs()
+    for path in folder.glob("*.md"):
+        if FOLDER / path.name not in written:
+            path.unlink()  # its header is gone
+    for path, text in written.items():
+        (ctext.ROOT / path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -288,6 +288,15 @@ def check_generated():
             find(path, 0, f"is not what {ops.TABLE} says; run scripts/ops.py")
 
 
+def check_guide_index(files):
+    """The index of the guide has a line for each of its pages, and one only."""
+    index = Path("docs/guide/README.md")
+    linked = re.findall(r"^\| \[[^]]*\]\(([\w-]+\.md)\) \|", ctext.read(index), re.M)
+    for path in (f for f in files if f.parent == index.parent and f.suffix == ".md" and f != index):
+        if linked.count(path.name) != 1:
+            find(index, 0, f"has {linked.count(path.name)} lines for {path.name}, and not one")
+
+
 def promised(cell, count):
     """The numbers that a cell begins with: one for each name, or one for all."""
     numbers = re.match(r"[\d.]+(?:, [\d.]+)*", cell)
@@ -591,6 +600,7 @@ def main():
     check_documented(files)
     check_operations(files)
     check_generated()
+    check_guide_index(files)
     check_promises()
     check_operand_counts(files)
     check_dtypes(files)

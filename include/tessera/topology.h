@@ -234,13 +234,15 @@ typedef struct tsr_draw_opts {
   int min_width; /* of a shard, in characters; 0 = 9 */
   int max_width; /* of a shard; 0 = 80 */
   int width;     /* of a line; 0 = 80 */
+  bool svg;      /* an SVG document (UTF-8) instead of text; a character is 8 pixels wide */
 } tsr_draw_opts;
 
 /* Draws which devices hold which shard of a shape: rows and columns are the shards of the last two
  * dims, with one drawing per shard of the dims before them. Labels are device ids, or positions for
- * an abstract mesh. Errors: TSR_EAXIS, TSR_ESHAPE as tsr_shard_box; TSR_EARG for sizes out of range
- * and meshes of more than 2^14 devices. Returns text owned by the scope, on error its message.
- * Local. */
+ * an abstract mesh. An SVG document stands alone: shards are always coloured areas, empty shards
+ * are outlines, and each shard has its ranges as a title. Errors: TSR_EAXIS, TSR_ESHAPE as
+ * tsr_shard_box; TSR_EARG for sizes out of range and meshes of more than 2^14 devices. Returns text
+ * owned by the scope, on error its message. Local. */
 TSR_API const char *tsr_visualize_sharding_with(tsr_scope *scope, tsr_sharding sharding,
                                                 tsr_shape shape, const tsr_draw_opts *opts,
                                                 const char *site);

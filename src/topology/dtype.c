@@ -160,10 +160,11 @@ int64_t tsr__dtype_least(tsr_dtype dtype)
   return info->kind == TSR__DTYPE_INT ? -(INT64_MAX >> (63 - info->precision)) - 1 : 0;
 }
 
-/* Of a dtype of integers alone: a precision of 0 would shift by 64. */
+/* 0 of no dtype, which an array has that was made without memory: its precision would shift by 64. */
 uint64_t tsr__dtype_most(tsr_dtype dtype)
 {
-  return UINT64_MAX >> (64 - tsr__dtype_info_of(dtype)->precision);
+  int precision = tsr__dtype_info_of(dtype)->precision;
+  return precision ? UINT64_MAX >> (64 - precision) : 0;
 }
 
 bool tsr__dtype_holds(tsr_dtype dtype, int64_t value)

@@ -53,6 +53,8 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_WIDTH] = { "--width", "N", NULL, "query schema shard pipeline", false,
                   "characters a line of a table or drawing may take (default the terminal's, else "
                   "any number for a table, 80 for a drawing; 0: that too)" },
+  [OPT_SVG] = { "--svg", NULL, NULL, "shard", false,
+                "print an SVG document, 80 characters wide unless --width is given" },
   [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", TABLES, false,
                  "the format of the input where its name does not say" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false,

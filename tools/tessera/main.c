@@ -42,9 +42,10 @@ const tool_command tool_commands[] = {
   { "shard", "TYPE MESH [OPTIONS]", "draw which device holds which part of an array",
     "TYPE is an element type, a shape and a spec: an axis, several joined by '+', or '-' for each "
     "dim. MESH names axes with their sizes. Nothing is allocated: any number of devices can be "
-    "drawn.",
+    "drawn. With --svg an SVG document is printed, without the lines of sizes.",
     "  tessera shard 'f32[8192,1024]@(data,model)' data=4,model=2\n"
-    "  tessera shard 'bf16[33,512]@(-,x+y)' x=2,y=4 --width 60\n",
+    "  tessera shard 'bf16[33,512]@(-,x+y)' x=2,y=4 --width 60\n"
+    "  tessera shard 'f32[8,8]@(x,y)' x=4,y=2 --svg > blocks.svg\n",
     tool_shard },
   { "run", "-n N [OPTIONS] PROGRAM [ARGUMENTS]", "start several processes of one program",
     "Each is told its number, how many there are, where to meet and a secret, by TSR_* variables "

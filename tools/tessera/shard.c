@@ -67,6 +67,19 @@ static void print_sizes(const tsr_type *type)
   printf(" on %d device%s\n", devices, devices == 1 ? "" : "s");
 }
 
+/* A picture is the same whatever terminal it is asked for in, and has no lines after it. */
+static int draw(tsr_scope *s, const tsr_type *type, const tool_args *args)
+{
+  tsr_draw_opts opts = { .size = sizeof opts, .svg = args->count[OPT_SVG] > 0 };
+  if (!opts.svg) opts.colour = tool_wants_colour(stdout), opts.width = tool_terminal_width(stdout);
+  if (args->width >= 0) opts.width = (int)args->width;
+  const char *text = tsr_visualize_sharding_with(s, type->on, type->shape, &opts, TSR_HERE);
+  if (tsr_scope_status(s)) return tool_fail(s);
+  fputs(text, stdout);
+  if (!opts.svg) print_sizes(type);
+  return TOOL_OK;
+}
+
 int tool_shard(const tool_args *args)
 {
   tsr_runtime *rt = tool_open(args);
@@ -74,19 +87,10 @@ int tool_shard(const tool_args *args)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_abstract(rt, args->files[1]);
   tsr_type type;
-  int code = TOOL_FAILED, width = args->width < 0 ? tool_terminal_width(stdout) : (int)args->width;
-  if (tsr_mesh_status(mesh)) {
-    fprintf(stderr, "tessera: %s\n", tsr_mesh_message(mesh));
-  } else if (tsr_type_parse(s, mesh, args->files[0], &type)) {
-    tool_fail(s);
-  } else {
-    tsr_draw_opts opts = { .size = sizeof opts, .width = width };
-    opts.colour = tool_wants_colour(stdout);
-    const char *text = tsr_visualize_sharding_with(s, type.on, type.shape, &opts, TSR_HERE);
-    code = tsr_scope_status(s) ? tool_fail(s) : TOOL_OK;
-    if (code == TOOL_OK) fputs(text, stdout);
-    if (code == TOOL_OK) print_sizes(&type);
-  }
+  int code = TOOL_FAILED;
+  if (tsr_mesh_status(mesh)) fprintf(stderr, "tessera: %s\n", tsr_mesh_message(mesh));
+  else if (tsr_type_parse(s, mesh, args->files[0], &type)) tool_fail(s);
+  else code = draw(s, &type, args);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
   return code;

@@ -51,6 +51,7 @@ typedef enum tool_opt {
   OPT_OUT,
   OPT_ROWS,
   OPT_WIDTH,
+  OPT_SVG,
   OPT_FROM,
   OPT_SEPARATOR,
   OPT_NO_HEADER,

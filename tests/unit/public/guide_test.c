@@ -9,7 +9,10 @@
  *   ```
  *   ```text      anything else: not looked at
  *
- * GUIDE_WRITE=1 writes what is printed into the pages instead of comparing. */
+ *   ![..](drawings/NAME.svg)    a picture: the file NAME.svg that a block before it wrote
+ *
+ * GUIDE_WRITE=1 writes what is printed into the pages, and pictures into docs/guide/drawings/,
+ * instead of comparing. */
 #include "harness.h"
 
 #include <glob.h>
@@ -67,6 +70,33 @@ static char *next_part(struct page *p)
   char *part = strndup(p->rest, (size_t)(end - p->rest));
   p->rest = end + strlen(SEPARATOR);
   return part;
+}
+
+static bool writes(void)
+{
+  const char *write = getenv("GUIDE_WRITE");
+  return write && *write == '1';
+}
+
+/* The pictures that a line shows are those that were made. */
+static void pictures(const struct page *p, const char *line, const char *end)
+{
+  static const char start[] = "](drawings/";
+  for (const char *at = line; (at = strstr(at, start)) && at < end;) {
+    char name[128], made[256], kept[256];
+    size_t length;
+    at += sizeof start - 1;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ")"), at);
+    snprintf(made, sizeof made, "guide/%s", name);
+    snprintf(kept, sizeof kept, "../docs/guide/drawings/%s", name);
+    if (access(test_tmp(made), R_OK)) FAIL("%s.md: no block before it writes %s", p->name, name);
+    char *text = test_read(test_tmp(made), &length);
+    if (writes()) test_write(test_file(kept), text, length);
+    char *now = test_read(test_file(kept), NULL);
+    CHECK_STR(now, text);
+    free(now);
+    free(text);
+  }
 }
 
 static void no_output_left(struct page *p)
@@ -135,6 +165,7 @@ static void walk(struct page *p, const char *text)
          plain = !strncmp(text, "```\n", 4);
     bool fence = !strncmp(text, "```", 3);
     put(p, text, (size_t)(next - text));
+    if (!fence) pictures(p, text, next);
     text = next;
     if (!fence) continue;
     const char *end = !strncmp(text, "```", 3) ? text : strstr(text, "\n```\n");
@@ -159,8 +190,7 @@ static void check_page(const char *path, const char *build)
   snprintf(p.name, sizeof p.name, "%.*s", (int)strcspn(name, "."), name);
   char *text = test_read(path, NULL);
   walk(&p, text);
-  const char *write = getenv("GUIDE_WRITE");
-  if (write && *write == '1') test_write(path, p.out, p.length);
+  if (writes()) test_write(path, p.out, p.length);
   else CHECK_STR(text, p.out);
   free(text);
   free(p.printed);
@@ -180,22 +210,7 @@ TEST_TIMEOUT(the_guide_runs_and_prints_what_it_says, 300)
   globfree(&pages);
 }
 
-/* ---- names -------------------------------------------------------------------------------- */
-
-static bool in_name(char c)
-{
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Whether a text has a name that is no part of a longer one. */
-static bool has_name(const char *text, const char *name, size_t length)
-{
-  for (const char *at = text; (at = strstr(at, name)); at++)
-    if ((at == text || !in_name(at[-1])) && !in_name(at[length])) return true;
-  return false;
-}
-
-/* All files of a pattern, one behind the other; malloced. */
+/* All files of a pattern, one after the other; malloced. */
 static char *read_all(const char *pattern)
 {
   struct page p = { .name = "" };
@@ -211,6 +226,37 @@ static char *read_all(const char *pattern)
   return p.out;
 }
 
+/* No picture is left of a block that is gone. */
+TEST(every_picture_is_shown)
+{
+  glob_t files;
+  char *guide = read_all("../docs/guide/*.md");
+  CHECK_I64(glob(test_file("../docs/guide/drawings/*"), 0, NULL, &files), 0);
+  for (size_t i = 0; i < files.gl_pathc; i++) {
+    const char *name = strrchr(files.gl_pathv[i], '/') + 1;
+    char link[256];
+    snprintf(link, sizeof link, "](drawings/%s)", name);
+    if (!strstr(guide, link)) FAIL("no page of the guide shows drawings/%s", name);
+  }
+  globfree(&files);
+  free(guide);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+static bool in_name(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Whether a text has a name that is no part of a longer one. */
+static bool has_name(const char *text, const char *name, size_t length)
+{
+  for (const char *at = text; (at = strstr(at, name)); at++)
+    if ((at == text || !in_name(at[-1])) && !in_name(at[length])) return true;
+  return false;
+}
+
 /* Tables and prose too: whatever looks like a call of the library is one. */
 TEST(the_guide_names_calls_that_exist)
 {
@@ -218,7 +264,8 @@ TEST(the_guide_names_calls_that_exist)
   for (char *at = guide; (at = strstr(at, "tsr_")); at++) {
     char name[80];
     size_t length = 0;
-    if (at != guide && in_name(at[-1])) continue;
+    /* reference_test reads the anchors of links. */
+    if (at != guide && (in_name(at[-1]) || at[-1] == '#')) continue;
     while (in_name(at[length])) length++;
     snprintf(name, sizeof name, "%.*s", (int)length, at);
     if (length > 4 && !has_name(headers, name, length)) FAIL("no header has %s", name);

@@ -1,4 +1,4 @@
-/* The README's programs are those of examples/, and print what it says. */
+/* The programs of the README, and some of the guide, are those of examples/, with their outputs. */
 #include "harness.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 static char *fenced(const char *readme, const char *fence, const char *after)
 {
   const char *start = strstr(after ? after : readme, fence);
-  if (!start) FAIL("the README has no block that begins with %s", fence);
+  if (!start) FAIL("the document has no block that begins with %s", fence);
   start += strlen(fence);
   const char *end = strstr(start, "\n```");
   CHECK(end);
@@ -34,16 +34,16 @@ static char *output_of(const char *name)
   return test_read(test_tmp("out.txt"), NULL);
 }
 
-/* The example stands in the README word for word (but its first comment), and the next plain
+/* The example stands in the document word for word (but its first comment), and the next plain
  * block is what it prints. */
-static void check_example(const char *name, const char *file)
+static void check_shown(const char *document, const char *name, const char *file)
 {
-  char *readme = test_read(test_file("../README.md"), NULL);
+  char *readme = test_read(test_file(document), NULL);
   char *source = test_read(test_file(file), NULL);
   const char *code = strstr(source, "#include");
   CHECK(code);
   const char *at = strstr(readme, code);
-  if (!at) FAIL("README.md does not have the text of %s", file);
+  if (!at) FAIL("%s does not have the text of %s", document, file);
   char *expected = fenced(readme, "\n```\n", at + strlen(code) + 3);
   char *found = output_of(name);
   CHECK_STR(found, expected);
@@ -51,6 +51,11 @@ static void check_example(const char *name, const char *file)
   free(expected);
   free(source);
   free(readme);
+}
+
+static void check_example(const char *name, const char *file)
+{
+  check_shown("../README.md", name, file);
 }
 
 TEST(array_example)
@@ -71,4 +76,9 @@ TEST(training_example)
 TEST(pipeline_example)
 {
   check_example("04_pipeline", "../examples/04_pipeline.c");
+}
+
+TEST(simulation_example)
+{
+  check_shown("../docs/guide/simulation.md", "heat", "../examples/heat.c");
 }

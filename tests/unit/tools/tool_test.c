@@ -671,6 +671,14 @@ TEST(shardings_are_drawn)
          "the first device: f32[3], 12 bytes; the last: f32[2], 8 bytes", "");
   expect("shard 'bool[9]' x=4", 0, "bool[9], 2 bytes, 4 copies of it on 4 devices", "");
   expect("shard 'f32[8]@(x)' x=4 --width 13", 0, "[0:4]\n┌─────┬", "");
+  o = run("shard 'f32[8,8]@(x,-)' x=2,y=2 --svg");
+  CHECK(!strncmp(o.out, "<svg xmlns=", 11));
+  CHECK_STR(o.out + strlen(o.out) - 7, "</svg>\n");
+  CHECK_STR_HAS(o.out, "CPU 2,3</text>");
+  free(o.out);
+  free(o.err);
+  expect("shard 'f32[8]@(y)' x=4 --svg", 1, "", "tessera: spec \"(y)\": no axis 'y'");
+  expect("shard 'f32[8]@(x)' x=4 --svg --width -1", 2, "", "--width");
   expect("shard 'f32[8]@(y)' x=4", 1, "", "tessera: spec \"(y)\": no axis 'y'; the mesh has x=4");
   expect("shard 'f32[8]@(x)' x=0", 1, "", "tessera: mesh \"x=0\": axis 'x' has size 0");
   expect("shard 'f99[8]' x=4", 1, "", "there is no element type 'f99'");

@@ -213,6 +213,75 @@ TEST(colours_need_no_box)
   check_drawn(rows, 1);
 }
 
+#define SVG_HEAD(width, height)                                                                 \
+  "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" width "\" height=\"" height \
+  "\" viewBox=\"0 0 " width " " height                                                          \
+  "\" font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" "                  \
+  "text-anchor=\"middle\">\n"
+#define SVG_STYLE                                                                  \
+  "<style>.ink{fill:#24292f}.empty{fill:none;stroke:#808080;stroke-dasharray:4 3}" \
+  "@media(prefers-color-scheme:dark){.ink{fill:#e6edf3}}</style>\n"
+
+/* tests/python/drawings_test.py has the laws of all others. */
+TEST(svg_documents_stand_alone)
+{
+  static const drawn rows[] = {
+    { "x=2,y=2",
+      "x",
+      { 1, { 1 } },
+      { .svg = true, .width = 24 },
+      SVG_HEAD("192", "40") "<title>[1]@(x) on mesh x=2,y=2</title>\n" SVG_STYLE
+                            "<g><title>[0:1]</title><rect x=\"1\" y=\"1\" width=\"106\" "
+                            "height=\"38\" rx=\"3\" fill=\"#005faf\"/>"
+                            "<text x=\"54\" y=\"25\" fill=\"#fff\">CPU 0,1</text></g>\n"
+                            "<g><title>[1:1]</title><rect x=\"109\" y=\"1\" width=\"82\" "
+                            "height=\"38\" rx=\"3\" class=\"empty\"/>"
+                            "<text x=\"150\" y=\"25\" class=\"ink\">CPU 2,3</text></g>\n</svg>\n" },
+  };
+  check_drawn(rows, 1);
+}
+
+/* What has no mesh lies on one device, and drawings of arrays are those of their shardings. */
+TEST(svg_of_arrays)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK_STR_HAS(tsr_visualize(tsr_num(s, 1), .svg = true), "<title>[] on one device</title>");
+  tsr_sharding on = tsr_on(tsr_mesh_make(rt, "x=2,y=2"), "y,x");
+  tsr_array *a = tsr_full(s, 1, TSR_F32, TSR_SHAPE(4, 5), on);
+  const char *text = tsr_visualize(a, .svg = true, .scale = 2);
+  CHECK_STR(text, tsr_visualize_sharding(s, on, TSR_SHAPE(4, 5), .svg = true, .scale = 2));
+  CHECK_STR_HAS(text, "height=\"400\"");
+  /* Colours of terminals have no say. */
+  CHECK_STR(text, tsr_visualize(a, .svg = true, .scale = 2, .colour = true));
+  tsr_runtime_close(rt);
+}
+
+/* Names of axes are the only text of users in a document. Nothing in it is escaped, since no name
+ * has a byte that XML reads as markup. */
+TEST(svg_has_no_name_that_is_markup)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  int accepted = 0;
+  for (int byte = 1; byte < 256; byte++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    const char name[] = { 'a', (char)byte, 0 };
+    tsr_mesh_opts opts = {
+      .size = sizeof opts, .axis_count = 1, .names = { name }, .sizes = { 2 }
+    };
+    tsr_mesh *mesh = tsr_mesh_make_with(rt, &opts);
+    const char *text = tsr_visualize_sharding(s, tsr_on(mesh, name), TSR_SHAPE(2), .svg = true);
+    bool plain = byte < 128 && !strchr("<>&\"'", byte) && byte > ' ';
+    if (tsr_mesh_status(mesh)) CHECK_STR(text, tsr_message(s));
+    else if (!plain) FAIL("a name may have the byte %d", byte);
+    else CHECK_STR_HAS(text, name);
+    accepted += !tsr_mesh_status(mesh);
+    tsr_scope_close(s);
+  }
+  CHECK_I64(accepted, 2 * 26 + 10 + 1);
+  tsr_runtime_close(rt);
+}
+
 /* Every device stands once in a drawing, whatever is drawn. */
 static void check_devices_once(const char *text, int count)
 {
@@ -299,11 +368,13 @@ TEST(bad_drawings_say_why)
       { 0 },
       "mesh x=20000 has 20000 devices, of which at most 16384 are drawn" },
   };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+  for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
     tsr_scope *s = tsr_scope_open(rt);
+    tsr_draw_opts opts = rows[i / 2].opts;
+    opts.svg = i % 2;
     const char *text =
-        tsr_visualize_sharding_with(s, rows[i].on, rows[i].shape, &rows[i].opts, TSR_HERE);
-    CHECK_STR_HAS(text, rows[i].text);
+        tsr_visualize_sharding_with(s, rows[i / 2].on, rows[i / 2].shape, &opts, TSR_HERE);
+    CHECK_STR_HAS(text, rows[i / 2].text);
     CHECK_STR(text, tsr_message(s));
     tsr_scope_close(s);
   }

@@ -69,4 +69,6 @@ TEST(what_is_no_dtype_has_no_name)
   CHECK_STR(tsr_dtype_name((tsr_dtype)99), "?");
   CHECK_I64((int64_t)tsr_dtype_size((tsr_dtype)-1), 0);
   CHECK(!tsr__dtype_known((tsr_dtype)3000));
+  CHECK_I64(tsr__dtype_least((tsr_dtype)0), 0);
+  CHECK_I64((int64_t)tsr__dtype_most((tsr_dtype)0), 0);
 }
