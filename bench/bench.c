@@ -227,6 +227,7 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
+  if (strncmp(name, "many", 4) == 0) return bench_many(name);
   if (strcmp(name, "matmul.f32") == 0) return bench_matmul(TSR_F32);
   if (strcmp(name, "matmul.f64") == 0) return bench_matmul(TSR_F64);
   if (strcmp(name, "conv.f32") == 0) return bench_conv();
@@ -299,6 +300,7 @@ int main(int argc, char **argv)
                                        "view.slice",
                                        "view.transpose",
                                        "reshard",
+                                       "many",
                                        "psum",
                                        "vmap",
                                        "scan",

@@ -4,7 +4,7 @@
 
 #include "base/watched.h"
 
-enum { MOST = TSR__WATCHED ? 0 : 256 };
+enum { MOST = 256 };
 
 void *tsr__spares_take(tsr__spares *spares, tsr__heap *heap, size_t bytes)
 {
@@ -22,7 +22,7 @@ void tsr__spares_give(tsr__spares *spares, tsr__heap *heap, void *block, size_t 
 {
   if (!block) return;
   tsr__latch_close(&spares->latch);
-  bool kept = spares->count < MOST;
+  bool kept = !TSR__WATCHED && spares->count < MOST + spares->more;
   if (kept) {
     memcpy(block, &spares->first, sizeof spares->first);
     spares->first = block;

@@ -25,20 +25,16 @@ enum {
   STREAM_BYTES = 1 << 24 /* more than caches hold */
 };
 
-bool tsr__same_group(const tsr__crossing *c, int a, int b)
-{
-  const tsr_mesh *mesh = c->sharding->mesh;
-  if (!mesh) return a == b;
-  for (int axis = 0; axis < mesh->axis_count; axis++)
-    if (!(c->axes >> axis & 1) && tsr__mesh_coord(mesh, a, axis) != tsr__mesh_coord(mesh, b, axis))
-      return false;
-  return true;
-}
-
 static int process_of(const tsr__exec *exec, const tsr__crossing *c, int position)
 {
   int device = tsr__home_device(exec->rt, c->sharding, position);
   return tsr__device_process(tsr__topology_of(exec->rt), device);
+}
+
+static tsr_status no_memory(const tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM,
+                        "no memory to combine the results of several processes; free some arrays");
 }
 
 static int own_process(const tsr__exec *exec)
@@ -46,55 +42,95 @@ static int own_process(const tsr__exec *exec)
   return tsr__topology_of(exec->rt)->process_index;
 }
 
+/* ---- the group at hand ----------------------------------------------------------------------- */
+
+/* In one process it is the only one of each group. */
+static bool is_alone(const tsr__exec *exec)
+{
+  return tsr__topology_of(exec->rt)->process_count == 1;
+}
+
+/* Processes are numbered by their first member, so that all number them alike.
+ *
+ *   members      4  5  6  7         processes  1 0 2
+ *   process of   1  0  0  2         first      4 5 7
+ */
+static void list_processes(const tsr__exec *exec, tsr__crossing *c)
+{
+  int turn = ++c->turn;
+  c->process_count = 0;
+  for (int m = 0; m < c->group_size; m++) {
+    int process = process_of(exec, c, c->members[m]);
+    if (c->met[process] == turn) continue;
+    c->met[process] = turn;
+    c->processes[c->process_count] = process;
+    c->first[c->process_count++] = c->members[m];
+  }
+}
+
+void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group)
+{
+  const tsr_mesh *mesh = c->sharding->mesh;
+  int leader = tsr__mesh_group_offset(mesh, ~c->axes, group);
+  for (int m = 0; m < c->group_size; m++)
+    c->members[m] = leader + tsr__mesh_group_offset(mesh, c->axes, m);
+  if (!is_alone(exec)) list_processes(exec, c);
+}
+
 /* ---- who combines ---------------------------------------------------------------------------- */
 
 /* By how results lie alone, so that all processes say the same. */
-void tsr__deal(const tsr__exec *exec, tsr__crossing *c)
+static int deal_of(const tsr__exec *exec, const tsr__crossing *c)
 {
-  int positions = tsr__positions(c->sharding), members = 0;
   int64_t elements = 0;
-  c->deal = DEAL_FIRST;
-  if (!exec->met || c->scattered) return;
+  if (!exec->met || c->scattered) return DEAL_FIRST;
   for (int a = 0; a < c->accum_count; a++) {
     const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
-    if (tsr__accum_infos[accum->row].takes & TSR__TAKES_ORDERED) return;
+    if (tsr__accum_infos[accum->row].takes & TSR__TAKES_ORDERED) return DEAL_FIRST;
   }
-  for (int p = 0; p < positions; p++) members += tsr__same_group(c, p, 0);
   for (int f = 0; f < c->final_count; f++) {
     const tsr__value *result = exec->values[c->finals[f]];
-    elements += tsr__shape_count(&result->shape) * members;
-    for (int p = 0; p < positions; p++)
-      if (!tsr__holds(&result->sharding, p)) return;
+    elements += tsr__shape_count(&result->shape) * c->group_size;
+    for (int p = 0; p < result->part_count; p++)
+      if (!tsr__holds(&result->sharding, p)) return DEAL_FIRST;
   }
-  c->deal = elements <= FEW ? DEAL_EACH : DEAL_SHARES;
+  return elements <= FEW ? DEAL_EACH : DEAL_SHARES;
 }
 
-/* index -1: this process combines nothing of the group. Processes are numbered by their first
- * member, so that all number them alike. */
-tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members)
+/* One block:  processes[group] | first[group] | met[process] */
+tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
 {
-  tsr__share share = { -1, 0, false };
-  if (tsr__topology_of(exec->rt)->process_count == 1) return (tsr__share){ 0, 1, false };
-  int own = own_process(exec), first = process_of(exec, c, c->members[0]);
-  if (c->deal == DEAL_FIRST) return (tsr__share){ first == own ? 0 : -1, 1, false };
-  for (int m = 0; m < members; m++) {
-    int process = process_of(exec, c, c->members[m]);
-    bool known = false;
-    for (int k = 0; k < m && !known; k++) known = process_of(exec, c, c->members[k]) == process;
-    if (!known && process == own) share.index = share.count;
-    share.count += !known;
-  }
-  if (c->deal == DEAL_EACH && share.index >= 0) share = (tsr__share){ 0, 1, first != own };
+  size_t members = (size_t)c->group_size;
+  size_t processes = (size_t)tsr__topology_of(exec->rt)->process_count;
+  c->deal = deal_of(exec, c);
+  if (is_alone(exec)) return TSR_OK;
+  c->processes = tsr__arena_new(exec->scratch, (2 * members + processes) * sizeof(int));
+  if (!c->processes) return no_memory(exec);
+  c->first = c->processes + members;
+  c->met = c->first + members;
+  return TSR_OK;
+}
+
+/* index -1: this process combines nothing of the group. */
+tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c)
+{
+  if (is_alone(exec)) return (tsr__share){ 0, 1, false };
+  int own = own_process(exec);
+  bool leads = c->processes[0] == own;
+  if (c->deal == DEAL_FIRST) return (tsr__share){ leads ? 0 : -1, 1, false };
+  tsr__share share = { -1, c->process_count, false };
+  for (int k = 0; k < c->process_count; k++)
+    if (c->processes[k] == own) share.index = k;
+  if (c->deal == DEAL_EACH && share.index >= 0) share = (tsr__share){ 0, 1, !leads };
   return share;
 }
 
 /* Only DEAL_EACH needs it: there each process adds to the first partial that it brings itself,
  * while others read that one to do the same. */
-tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
-                          int members)
+tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials)
 {
   const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
-  int m = 0;
+  int m = 0, members = c->group_size;
   if (c->deal != DEAL_EACH) return TSR_OK;
   while (m < members && process_of(exec, c, c->members[m]) != own_process(exec)) m++;
   for (int a = 0; a < c->accum_count && m < members; a++) {
@@ -127,7 +163,7 @@ typedef struct taking {
 
 typedef struct take_job {
   tsr__exec *exec;
-  const tsr__crossing *c;
+  tsr__crossing *c;
   const tsr__value **seen;
   taking *list; /* NULL: they are counted */
   int64_t count, bytes;
@@ -158,64 +194,62 @@ static void list_share(take_job *job, const taking *all)
   }
 }
 
-/* The position that finishes what another one gets of a scattered result: the first of its group,
- * of those with the same piece. */
+/* The position that finishes what another one gets: the first of its group; of a scattered result
+ * the first of those with the same piece, who differ in combined axes that do not cut it. */
 static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
 {
-  tsr_box own, other;
-  tsr__value_box(result, p, &own);
-  for (int q = 0; q < p; q++) {
-    tsr__value_box(result, q, &other);
-    if (tsr__same_group(c, q, p) && (!c->scattered || !memcmp(&own, &other, sizeof own))) return q;
-  }
-  return p;
+  unsigned axes = c->axes;
+  if (c->scattered) axes &= tsr__free_axes(&result->sharding);
+  return tsr__mesh_group_leader(result->sharding.mesh, axes, p);
 }
 
-/* The shares of those of the position's group that finished some. Two turns over the group, one
- * that counts its processes and one that lists what each has, since a share's borders depend on how
- * many there are. */
-static void list_shares(take_job *job, int final, int to)
+static bool is_taken_here(const tsr__value *result, int position)
+{
+  return result->parts[position] && tsr__holds(&result->sharding, position);
+}
+
+/* The shares of a result that the processes of the group at hand finished, for each of its members
+ * here. Members hold the same elements. */
+static void list_shares(take_job *job, int final)
 {
   const tsr__crossing *c = job->c;
-  const tsr__exec *exec = job->exec;
-  int positions = tsr__positions(c->sharding), own = process_of(exec, c, to), count = 0, s = 0;
-  int64_t n = elements_at(exec->values[c->finals[final]], to);
-  for (int turn = 0; turn < 2; turn++)
-    for (int p = 0; p < positions; p++) {
-      int process = process_of(exec, c, p);
-      bool first = tsr__same_group(c, p, to);
-      for (int q = 0; q < p && first; q++)
-        first = process_of(exec, c, q) != process || !tsr__same_group(c, q, to);
-      if (!first) continue;
-      if (!turn) {
-        count++;
-        continue;
-      }
-      int64_t at = tsr__share_first(n, s, count), end = tsr__share_first(n, s + 1, count);
-      if (process != own) list_share(job, &(taking){ final, p, to, at, end - at });
-      s++;
+  const tsr__value *result = job->exec->values[c->finals[final]];
+  int own = own_process(job->exec);
+  int64_t n = elements_at(result, c->members[0]);
+  for (int m = 0; m < c->group_size; m++)
+    for (int s = 0; s < c->process_count && is_taken_here(result, c->members[m]); s++) {
+      int64_t at = tsr__share_first(n, s, c->process_count);
+      int64_t end = tsr__share_first(n, s + 1, c->process_count);
+      if (c->processes[s] != own)
+        list_share(job, &(taking){ final, c->first[s], c->members[m], at, end - at });
     }
 }
 
-/* What comes to the devices of this process. Called twice: without a list it only counts, with one
- * it fills it. */
+/* The elements that come to a position from the one that finished them, if that is another
+ * process's. */
+static void list_finished(take_job *job, int final, int position)
+{
+  const tsr__crossing *c = job->c;
+  const tsr__value *result = job->exec->values[c->finals[final]];
+  int leader = leader_of(c, result, position);
+  if (process_of(job->exec, c, leader) != own_process(job->exec))
+    list_share(job, &(taking){ final, leader, position, 0, elements_at(result, position) });
+}
+
+/* All that comes to the devices of this process. Called twice: without a list it only counts, with
+ * one it fills it. */
 static void list_all(take_job *job)
 {
-  const tsr__crossing *c = job->c;
-  int process = own_process(job->exec);
+  tsr__crossing *c = job->c;
   job->count = job->bytes = 0;
-  for (int f = 0; f < c->final_count; f++) {
+  for (int g = 0; g < tsr__crossing_groups(c) && c->deal == DEAL_SHARES; g++) {
+    tsr__crossing_group(job->exec, c, g);
+    for (int f = 0; f < c->final_count; f++) list_shares(job, f);
+  }
+  for (int f = 0; f < c->final_count && c->deal != DEAL_SHARES; f++) {
     const tsr__value *result = job->exec->values[c->finals[f]];
-    for (int p = 0; p < result->part_count; p++) {
-      if (!result->parts[p] || !tsr__holds(&result->sharding, p)) continue;
-      if (c->deal == DEAL_SHARES) {
-        list_shares(job, f, p);
-        continue;
-      }
-      int leader = leader_of(c, result, p);
-      if (process_of(job->exec, c, leader) != process)
-        list_share(job, &(taking){ f, leader, p, 0, elements_at(result, p) });
-    }
+    for (int p = 0; p < result->part_count; p++)
+      if (is_taken_here(result, p)) list_finished(job, f, p);
   }
 }
 
@@ -271,7 +305,7 @@ bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
 
 /* What is read may be another process's memory, which it has filled by now: tsr__see_made waits for
  * that, even where every process has a replica, as that one is what is to be filled. */
-tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
+tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   tsr__sight sight;
@@ -279,10 +313,7 @@ tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
   list_all(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);
-  if (!job.list || !job.seen)
-    return tsr__error_set(
-        exec->error, TSR_ENOMEM,
-        "no memory to combine the results of several processes; free some arrays");
+  if (!job.list || !job.seen) return no_memory(exec);
   list_all(&job);
   for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
   tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);

@@ -105,6 +105,7 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
   if (plan->last_use) tsr__del(&rt->heap, plan->last_use, tsr__plan_use_bytes(plan));
   if (plan->shows)
     tsr__del(&rt->heap, plan->shows, (size_t)plan->parts.program.node_count * sizeof(int));
+  tsr__arena_free(&plan->geometry);
   int inner = plan->parts.inner_count;
   for (int i = 0; plan->inner && i < inner; i++) tsr__plan_free(rt, plan->inner[i]);
   if (plan->inner) tsr__del(&rt->heap, plan->inner, (size_t)inner * sizeof(tsr__plan *));
@@ -232,6 +233,7 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
   tsr__arena_free(&arena);
   if (!status) status = tsr__plan_last_uses(rt, plan, error);
   if (!status) status = tsr__plan_shows(rt, plan, error);
+  if (!status) status = tsr__plan_overlaps(rt, plan, error);
   if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));
   if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   if (status) return status;

@@ -29,6 +29,9 @@ typedef struct tsr__plan {
                                     or TSR__NO_BYTES: not the same each time */
   bool *alike;         /* by node: numbers of it must be the same in all processes; NULL: it is no
                           run of all (run_alike.c) */
+  tsr__arena geometry; /* of `overlaps` */
+  tsr__overlaps **overlaps; /* by node: of a reshard of known sizes, else NULL; NULL: there is no
+                               reshard (overlaps.c) */
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
   int roots;           /* of the key, if it can be followed; else 0 */
@@ -90,6 +93,11 @@ static inline size_t tsr__plan_use_bytes(const tsr__plan *plan)
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 /* Fills `shows` of a plan that has its program and its schedule (shows.c). */
 tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+/* Makes `overlaps` of a plan that has its program and its schedule; and the overlaps of a move of
+ * `node` in a run: the plan's where it moves as planned. NULL: out of memory (overlaps.c). */
+tsr_status tsr__plan_overlaps(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+typedef struct tsr__exec tsr__exec;
+const tsr__overlaps *tsr__exec_overlaps(const tsr__exec *exec, int node, const tsr__reshard *move);
 /* What running a plan with the numbers of a program takes (figures.c). */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
                              tsr_figures *out, tsr__error *error);
@@ -106,7 +114,7 @@ typedef struct tsr__extent {
 } tsr__extent;
 
 /* One run of a plan: values by node of the partitioned program. */
-typedef struct tsr__exec {
+struct tsr__exec {
   tsr_runtime *rt;
   const tsr__plan *plan;
   const tsr__program *program; /* the plan's, with this run's numbers bound */
@@ -134,7 +142,7 @@ typedef struct tsr__exec {
   tsr__busy *busy;         /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
   int kernels, collectives; /* run so far, those of regions included */
-} tsr__exec;
+};
 
 /* Whether what lies so is all processes' (run_alike.c). */
 bool tsr__lies_with_all(const tsr_sharding *sharding);
@@ -217,9 +225,14 @@ typedef struct tsr__crossing {
   int *accums, *finals;
   tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
   int64_t *populations;
+  int group_size;
   int *members; /* positions of the group at hand */
-  int deal;     /* deal.c's */
-  int given;    /* where results stand in exec->whole, with the others' parts to be written; or 0 */
+  int deal;     /* deal.c's, as what follows */
+  /* The processes of the group at hand, in order of their first members; and by process the turn in
+   * which it was met last. */
+  int process_count, turn;
+  int *processes, *first, *met;
+  int given; /* where results stand in exec->whole, with the others' parts to be written; or 0 */
   struct tsr__crossing *next; /* of the step */
 } tsr__crossing;
 
@@ -231,18 +244,21 @@ tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step);
 /* Whether results of crossings that were begun come together without another meeting or memory. */
 bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step);
 
-/* Whether positions differ in combined axes only. */
-bool tsr__same_group(const tsr__crossing *c, int a, int b);
+/* Makes a group of positions that differ in combined axes alone the one at hand (deal.c). */
+void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group);
+static inline int tsr__crossing_groups(const tsr__crossing *c)
+{
+  return tsr__positions(c->sharding) / c->group_size;
+}
 /* Who works on a crossing (deal.c): decided before groups combine; which share of the group at hand
  * this process has; and, when all have combined, what others finished comes to its devices. */
-void tsr__deal(const tsr__exec *exec, tsr__crossing *c);
-tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members);
+tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c);
+tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c);
 bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c);
-tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c);
+tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c);
 /* What the first member here brings ([member][accumulator of the crossing]) is added to: a copy
  * where others read it at the same time; and the end of such copies. */
-tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
-                          int members);
+tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials);
 void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c);
 
 /* Shows the shardings of a plan that is new, once, without the engine's lock; and values while it

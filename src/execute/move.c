@@ -4,24 +4,24 @@
  * pool to another: what tsr_last_run reports is what was copied, not what was planned. */
 #include "execute/engine.h"
 
+static tsr_status out_of_memory(tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
+}
+
 /* ---- resharding ---- */
 
-/* What a target position takes of a slab; `from` is asked for whichever pieces of it lie elsewhere.
- */
+/* The pieces that a target position takes, one after another. */
 typedef struct pieces {
   tsr__exec *exec;
   const tsr__value *from;
   tsr__value *to;
-  int to_position, worker;
-  bool away;    /* a piece is another process's */
-  bool streams; /* there is more to copy than caches hold */
+  int to_position;
+  bool away; /* a piece is another process's */
   tsr__progress *progress;
   const tsr__sight *wants; /* pieces are asked for, to be copied later; NULL: copied */
   tsr__traffic traffic;
-  /* What the target position takes, and what it holds then: these where blocks are taken, which
-   * lie one behind the other, differ. */
-  tsr_box want, lies;
-  tsr_box slab; /* what of it is at hand */
+  tsr_box want; /* the box that the target position takes */
 } pieces;
 
 /* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
@@ -31,32 +31,25 @@ typedef struct pieces {
  *    from_start    box.start - part.start
  *    to_start      box.start - want.start
  *
- * Of it goes what lies in the slab. No two pieces of one target overlap, so tasks that write to it
- * need no order. */
+ * No two pieces of one target overlap, so they need no order. */
 static void copy_piece(void *user, const tsr__moved_box *piece)
 {
   pieces *p = user;
   /* Other pieces of a cancelled move are skipped; its value is dropped with the run. */
   if (atomic_load(&p->progress->stop)) return;
-  int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 }, size[TSR_MAX_RANK];
+  int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
   for (int d = 0; d < p->from->shape.rank; d++) {
-    int64_t start = piece->box->start[d], end = start + piece->box->size[d];
-    if (start < p->slab.start[d]) start = p->slab.start[d];
-    if (end > p->slab.start[d] + p->slab.size[d]) end = p->slab.start[d] + p->slab.size[d];
-    from_start[d] = start - piece->part->start[d];
-    to_start[d] = start - p->want.start[d];
-    size[d] = end - start;
+    from_start[d] = piece->box->start[d] - piece->part->start[d];
+    to_start[d] = piece->box->start[d] - p->want.start[d];
   }
   tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype,
                          .rank = p->from->shape.rank,
                          .from_dims = piece->part->size,
                          .from_start = from_start,
-                         .to_dims = p->lies.size,
+                         .to_dims = p->want.size,
                          .to_start = to_start,
-                         .size = size,
-                         .progress = p->progress,
-                         .worker = p->worker,
-                         .streams = p->streams };
+                         .size = piece->box->size,
+                         .progress = p->progress };
   /* The position that was asked for may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
@@ -82,10 +75,14 @@ typedef struct moving {
   tsr__value *to;
   tsr__reshard move;
   tsr_shape shape; /* of `from`: `move` borrows it */
+  const tsr__overlaps *overlaps;
+  tsr__buffer *const *sources; /* by position of `from`: a part, or a replica of it; NULL: away */
   int slabs;
+  int leaders;  /* positions of `to` that hold something else than those before, */
+  int together; /* of which so many are one task's */
   bool streams;
   _Atomic bool away;
-  _Atomic int64_t bytes, escapes;
+  _Atomic int64_t bytes;
 } moving;
 
 typedef struct reshard_job {
@@ -102,7 +99,6 @@ static int slabs_of(const moving *m)
 {
   int64_t bytes = (int64_t)tsr_dtype_size((tsr_dtype)m->to->dtype), most = 1;
   tsr_box box;
-  bool alone = true;
   if (m->move.blocks || m->to->dtype == TSR_BOOL) return 1;
   tsr__value_box(m->to, 0, &box);
   for (int d = 0; d < m->to->shape.rank; d++) {
@@ -110,59 +106,102 @@ static int slabs_of(const moving *m)
     if (most == 1) most = box.size[d];
   }
   if (bytes < 2 * SLAB_BYTES) return 1;
-  for (int p = 1; p < m->to->part_count; p++)
-    alone = alone && tsr__replica_leader(&m->to->sharding, p) == p;
-  if (alone) return 1;
+  if (m->leaders == m->to->part_count) return 1;
   int64_t slabs = bytes / SLAB_BYTES;
   return (int)(slabs < 1 ? 1 : slabs < most ? slabs : most > 0 ? most : 1);
 }
 
-/* The part of a box that is slab number `slab`: of the first dim with more than one element. */
-static tsr_box slab_of(const moving *m, const tsr_box *want, int slab)
+/* Slab number `slab` of a part: of its first dim with more than one element, so many. */
+static void put_slab(const moving *m, const tsr_box *box, int slab, tsr__assembly *out)
 {
-  tsr_box out = *want;
   int d = 0;
-  while (d < m->shape.rank && want->size[d] == 1) d++;
-  if (m->slabs == 1 || d == m->shape.rank) return out;
-  int64_t first = want->size[d] * slab / m->slabs, end = want->size[d] * (slab + 1) / m->slabs;
-  out.start[d] += first;
-  out.size[d] = end - first;
-  return out;
+  out->slab_dim = -1;
+  while (d < m->shape.rank && box->size[d] == 1) d++;
+  if (m->slabs == 1 || d == m->shape.rank) return;
+  out->slab_dim = d;
+  out->slab_start = box->size[d] * slab / m->slabs;
+  out->slab_end = box->size[d] * (slab + 1) / m->slabs;
 }
+
+/* Parts that a task puts together, some at once. */
+typedef struct joining {
+  reshard_job *job;
+  moving *m;
+  int slab, worker, count;
+  tsr__assembly parts[TSR__MOST_ASSEMBLED];
+} joining;
 
 /* Traffic is counted by the task alone and added once. */
-static void move_slab(reshard_job *job, moving *m, int position, int slab, int worker)
+static void join_parts(joining *j)
 {
-  pieces mine = { .exec = m->exec,
-                  .from = m->from,
-                  .to = m->to,
-                  .to_position = position,
-                  .worker = worker,
-                  .streams = m->streams,
-                  .progress = job->progress };
-  tsr__reshard_want(&m->move, position, &mine.want);
-  mine.lies = mine.want;
-  if (m->move.blocks) tsr__value_box(m->to, position, &mine.lies);
-  mine.slab = slab_of(m, &mine.want, slab);
-  tsr__reshard_pieces(&m->move, position, copy_piece, &mine);
-  atomic_fetch_add_explicit(&m->bytes, mine.traffic.bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&m->escapes, mine.traffic.escapes, memory_order_relaxed);
-  if (mine.away) atomic_store(&m->away, true);
+  tsr__traffic traffic = { 0 };
+  const tsr__device_ops *ops = tsr__devices_of(j->m->exec->rt)->ops;
+  bool all = ops->assemble(j->parts, j->count, j->m->sources, &traffic);
+  if (!all) atomic_store(&j->m->away, true);
+  atomic_fetch_add_explicit(&j->m->bytes, traffic.bytes, memory_order_relaxed);
+  j->count = 0;
 }
 
-/* Task t is array t mod count: positions of one device follow each other, so that workers share
- * arrays evenly. Whoever has a leader's slab serves all that hold the same. */
+static void add_part(joining *j, int position)
+{
+  const moving *m = j->m;
+  tsr__assembly *part = &j->parts[j->count];
+  tsr_box box;
+  if (!tsr__overlaps_at(&m->move, m->overlaps, position, &part->pieces)) return;
+  for (int d = 0; d < m->shape.rank; d++)
+    if (!part->pieces.counts[d]) return;
+  tsr__value_box(m->to, position, &box);
+  memcpy(part->to_dims, box.size, sizeof part->to_dims);
+  part->dtype = (tsr_dtype)m->from->dtype;
+  part->to = m->to->parts[position];
+  part->progress = j->job->progress;
+  part->worker = j->worker;
+  part->streams = m->streams;
+  put_slab(m, &box, j->slab, part);
+  if (++j->count == TSR__MOST_ASSEMBLED) join_parts(j);
+}
+
+/* The leader of those that hold box number `number`, in the order in which boxes lie in the array:
+ * neighbours take neighbouring elements of the same parts.
+ *
+ *   x=2,y=3, "y,x"      boxes  (0,0) (0,1) (1,0) (1,1) (2,0) (2,1)
+ *                     leaders    0     3     1     4     2     5
+ */
+static int leader_of_box(const moving *m, int64_t number)
+{
+  const tsr_sharding *at = &m->to->sharding;
+  int leader = 0;
+  for (int d = m->to->shape.rank - 1; d >= 0; d--) {
+    int64_t parts = tsr__dim_parts(at, d);
+    leader += tsr__part_offset(at, d, number % parts);
+    number /= parts;
+  }
+  return leader;
+}
+
+/* Task t is array t mod count, so that workers share arrays evenly. A task serves all that hold the
+ * same slab, of as many leaders as go together. */
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
   moving *m = &job->moves[task % job->count];
-  int number = (int)(task / job->count), leader = number / m->slabs, slab = number % m->slabs;
   const tsr_sharding *at = &m->to->sharding;
-  if (leader >= m->to->part_count || tsr__replica_leader(at, leader) != leader) return;
-  for (int p = leader; p < m->to->part_count; p++)
-    if (m->to->parts[p] && tsr__replica_leader(at, p) == leader &&
-        !atomic_load(&job->progress->stop))
-      move_slab(job, m, p, slab, worker);
+  unsigned free = tsr__free_axes(at);
+  int number = (int)(task / job->count), first = number / m->slabs * m->together;
+  joining j;
+  j.job = job;
+  j.m = m;
+  j.slab = number % m->slabs;
+  j.worker = worker;
+  j.count = 0;
+  for (int n = first; n < m->leaders && n < first + m->together; n++) {
+    int leader = leader_of_box(m, n);
+    for (int i = 0; i < m->to->part_count / m->leaders; i++) {
+      int p = leader + tsr__mesh_group_offset(at->mesh, free, i);
+      if (m->to->parts[p] && !atomic_load(&job->progress->stop)) add_part(&j, p);
+    }
+  }
+  if (j.count) join_parts(&j);
 }
 
 /* Few bytes are copied sooner than others are woken. */
@@ -170,7 +209,7 @@ static void copy_all(reshard_job *job)
 {
   enum { FEW_BYTES = 1 << 16 };
   size_t bytes = 0;
-  /* As many tasks as the array with most positions has, for each array; those that are none end at
+  /* As many tasks as the array with most leaders has, for each array; those that are none end at
    * once. */
   int tasks = job->count * job->most;
   for (int i = 0; i < job->count; i++) {
@@ -197,6 +236,13 @@ static bool is_long(const tsr__value *to)
   return bytes > STREAM_BYTES;
 }
 
+/* Neighbours read the same memory; some tasks for each worker must be left. */
+static int leaders_together(const tsr__exec *exec, int leaders)
+{
+  int some = leaders / (8 * tsr__worker_count(exec->rt));
+  return some < 1 ? 1 : some < 2 * TSR__MOST_ASSEMBLED ? some : 2 * TSR__MOST_ASSEMBLED;
+}
+
 /* The value that moves may lie otherwise than the plan says: what is known now counts. */
 static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 {
@@ -217,16 +263,18 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
   out->move.from = &out->from->sharding;
   out->move.shape = &out->shape;
   out->move.device = tsr__home_device(exec->rt, &to->sharding, 0);
+  out->leaders = tsr__mesh_group_size(sharding->mesh, ~tsr__free_axes(sharding));
   out->slabs = slabs_of(out);
+  out->together = out->slabs > 1 ? 1 : leaders_together(exec, out->leaders);
   out->streams = is_long(to);
-  return TSR_OK;
+  out->overlaps = tsr__exec_overlaps(exec, node, &out->move);
+  return out->overlaps ? TSR_OK : out_of_memory(exec);
 }
 
 /* After all tasks, by one thread: traffic and errors are summed here. */
 static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progress *progress)
 {
   exec->traffic.bytes += m->bytes;
-  exec->traffic.escapes += m->escapes;
   return moved(exec, m->from, m->away, progress);
 }
 
@@ -276,11 +324,30 @@ static tsr_status want_pieces(reshard_job *job, const tsr__sight *sight, tsr__er
                       .progress = job->progress };
       if (tsr__value_near(m->to, tsr__replica_leader(&m->to->sharding, p)) != p) continue;
       tsr__reshard_want(&m->move, p, &mine.want);
-      mine.lies = mine.slab = mine.want;
       tsr__reshard_pieces(&m->move, p, copy_piece, &mine);
     }
   }
   return tsr__sight_come(sight, error);
+}
+
+/* The buffers that parts are copied from. A position may be another process's while a replica of it
+ * is here. */
+static tsr_status find_sources(moving *m)
+{
+  const tsr__value *from = m->from;
+  int p = 0;
+  m->sources = from->parts;
+  while (p < from->part_count && from->parts[p]) p++;
+  if (p == from->part_count) return TSR_OK;
+  size_t bytes = (size_t)from->part_count * sizeof(tsr__buffer *);
+  tsr__buffer **sources = tsr__arena_new(m->exec->scratch, bytes);
+  if (!sources) return out_of_memory(m->exec);
+  for (p = 0; p < from->part_count; p++) {
+    int near = tsr__value_near(from, p);
+    if (near >= 0) sources[p] = from->parts[near];
+  }
+  m->sources = sources;
+  return TSR_OK;
 }
 
 /* What moves, with the parts that other processes hold. A move of which each process has all it
@@ -368,18 +435,19 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   if (!job.count) return TSR_OK;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
   job.from = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.from);
-  if (!job.moves || !job.from)
-    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
+  if (!job.moves || !job.from) return out_of_memory(exec);
   moving *m = job.moves;
   tsr_status status = TSR_OK;
   /* All values are made before anything moves, so that a shortage of memory is found here. */
   for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n)) {
     if (exec->values[n]) continue; /* it stays */
     status = start_moving(exec, n, m);
-    if (!status && m->to->part_count * m->slabs > job.most) job.most = m->to->part_count * m->slabs;
+    int tasks = status ? 0 : (m->leaders + m->together - 1) / m->together * m->slabs;
+    if (tasks > job.most) job.most = tasks;
     m++;
   }
   if (!status) status = see_all(exec, &job, &sight);
+  for (int i = 0; i < job.count && !status; i++) status = find_sources(&job.moves[i]);
   if (!status) copy_all(&job);
   for (int i = 0; i < job.count && !status; i++)
     status = end_moving(exec, &job.moves[i], &progress);
@@ -616,7 +684,7 @@ static void gather_rows(pieces *of)
   int position = of->to_position;
   tsr_box want;
   tsr__value_box(to, position, &want);
-  of->want = of->lies = of->slab = want;
+  of->want = want;
   /* Invariant: rows before `at` are there. */
   int64_t at = want.start[0], end = at + want.size[0];
   while (at < end) {

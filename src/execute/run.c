@@ -352,24 +352,6 @@ static int64_t population(const tsr__exec *exec, int node, const tsr__extent *ex
   return count;
 }
 
-/* Which part of the partials of a group each member gets. Starts are those within the group's own
- * part, as a partial's first element is the first of that. */
-static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, tsr__pieces *out)
-{
-  tsr_shape shape = tsr__gnode_shape(c->scattered);
-  tsr_sharding at = tsr__partial_place(c->sharding, c->axes);
-  tsr_box *pieces = tsr__arena_new(exec->scratch, (size_t)members * sizeof *pieces), whole;
-  if (!pieces) return false;
-  tsr__box(&at, &shape, c->members[0], &whole);
-  for (int m = 0; m < members; m++) {
-    tsr__box(c->sharding, &shape, c->members[m], &pieces[m]);
-    for (int d = 0; d < shape.rank; d++) pieces[m].start[d] -= whole.start[d];
-  }
-  *out = (tsr__pieces){ .rank = shape.rank, .of_member = pieces };
-  memcpy(out->size, whole.size, sizeof out->size);
-  return true;
-}
-
 /* What members bring of an accumulator that they do not keep. Through what was seen of other
  * processes while they meet, else through the run's own values. */
 static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int a)
@@ -384,70 +366,131 @@ static const tsr__value *result_of(const tsr__exec *exec, const crossing *c, int
   return c->given ? exec->whole[c->given + f] : exec->values[c->finals[f]];
 }
 
-/* Lists of pointers by member, in one block with counts and devices behind them:
+/* A group's lists by member, of one crossing's groups in turn:
  *
- *    partials[m]  -> next: accum_count partials
- *    elements[m]  ->       accum_count buffers, of those without partials
- *    outputs[m]   ->       final_count buffers, right behind them */
-static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
+ *    partials[m]  -> accum_count partials
+ *    elements[m]  -> accum_count buffers, of those without partials
+ *    outputs[m]   -> final_count buffers */
+typedef struct group_lists {
+  tsr__partial ***partials;
+  tsr__buffer ***elements, ***outputs;
+  int64_t *counts; /* by result */
+  int *devices;
+  tsr_box *boxes;    /* of a scattered result: each member's piece; */
+  int *first, *next; /* who has the same one */
+} group_lists;
+
+/* One block: partials | elements | outputs, of members | what these point to, member by member |
+ * counts | devices | first | next. Boxes lie in another one. */
+static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *out)
 {
-  tsr__arena *scratch = exec->scratch;
-  size_t cells = (size_t)members * (size_t)(2 * c->accum_count + c->final_count + 3);
-  void **room =
-      tsr__arena_new(scratch, cells * sizeof(void *) + (size_t)c->final_count * sizeof(int64_t) +
-                                  (size_t)members * sizeof(int));
-  if (!room) return out_of_scratch(exec);
-  int64_t *counts = (int64_t *)(room + cells);
-  int *devices = (int *)(counts + c->final_count);
-  tsr__partial ***partials = (tsr__partial ***)room;
-  tsr__buffer ***elements = (tsr__buffer ***)(partials + members);
-  tsr__buffer ***outputs = elements + members;
-  void **next = (void **)(outputs + members);
-  for (int m = 0; m < members; m++) {
-    int p = c->members[m];
-    devices[m] = tsr__home_device(exec->rt, c->sharding, p);
-    partials[m] = (tsr__partial **)next;
-    elements[m] = (tsr__buffer **)(partials[m] + c->accum_count);
-    outputs[m] = elements[m] + c->accum_count;
-    next = (void **)(outputs[m] + c->final_count);
-    for (int a = 0; a < c->accum_count; a++) {
-      const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
-      int number = c->accums[a];
-      if (exec->met && exec->met[number]) partials[m][a] = exec->met[number][p];
-      else if (c->kept[a]) partials[m][a] = c->kept[a]->partials[p];
-      else if (accum->whole) elements[m][a] = whole_of(exec, c, a)->parts[p];
-      else partials[m][a] = exec->partials[number][p];
-    }
-    for (int f = 0; f < c->final_count; f++) {
-      const tsr__value *result = result_of(exec, c, f);
-      outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
-    }
+  size_t members = (size_t)c->group_size, accums = (size_t)c->accum_count;
+  size_t finals = (size_t)c->final_count, cells = members * (2 * accums + finals + 3);
+  size_t bytes = cells * sizeof(void *) + finals * sizeof(int64_t) + 3 * members * sizeof(int);
+  void **block = tsr__arena_new(exec->scratch, bytes);
+  if (!block) return out_of_scratch(exec);
+  out->partials = (tsr__partial ***)block;
+  out->elements = (tsr__buffer ***)(out->partials + members);
+  out->outputs = out->elements + members;
+  void **next = (void **)(out->outputs + members);
+  for (size_t m = 0; m < members; m++, next += 2 * accums + finals) {
+    out->partials[m] = (tsr__partial **)next;
+    out->elements[m] = (tsr__buffer **)(next + accums);
+    out->outputs[m] = (tsr__buffer **)(next + 2 * accums);
   }
-  if (tsr__deal_copy(exec, c, partials, members)) return exec->error->status;
+  out->counts = (int64_t *)next;
+  out->devices = (int *)(out->counts + finals);
+  out->first = out->devices + members;
+  out->next = out->first + members;
+  if (!c->scattered) return TSR_OK;
+  out->boxes = tsr__arena_new(exec->scratch, members * sizeof *out->boxes);
+  return out->boxes ? TSR_OK : out_of_scratch(exec);
+}
+
+/* What a member brings of an accumulator, and what it gets of a result. */
+static void fill_member(const tsr__exec *exec, const crossing *c, const group_lists *to, int m)
+{
+  int p = c->members[m];
+  to->devices[m] = tsr__home_device(exec->rt, c->sharding, p);
+  for (int a = 0; a < c->accum_count; a++) {
+    int number = c->accums[a];
+    to->partials[m][a] = NULL;
+    to->elements[m][a] = NULL;
+    if (exec->met && exec->met[number]) to->partials[m][a] = exec->met[number][p];
+    else if (c->kept[a]) to->partials[m][a] = c->kept[a]->partials[p];
+    else if (exec->plan->schedule.accums[number].whole)
+      to->elements[m][a] = whole_of(exec, c, a)->parts[p];
+    else to->partials[m][a] = exec->partials[number][p];
+  }
+  for (int f = 0; f < c->final_count; f++) {
+    const tsr__value *result = result_of(exec, c, f);
+    to->outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
+  }
+}
+
+/* Members with the same piece differ in combined axes that do not cut the result. Backwards, so
+ * that the lists are in order. */
+static void chain_pieces(const crossing *c, const group_lists *to)
+{
+  const tsr_mesh *mesh = c->sharding->mesh;
+  unsigned alike = c->axes & tsr__free_axes(c->sharding);
+  for (int m = 0; m < c->group_size; m++) to->next[m] = -1;
+  for (int m = c->group_size - 1; m >= 0; m--) {
+    int p = c->members[m], index = tsr__mesh_group_index(mesh, alike, p);
+    int leader = tsr__mesh_group_leader(mesh, alike, p);
+    to->first[m] = tsr__mesh_group_index(mesh, c->axes, leader);
+    if (!index) continue;
+    int before = leader + tsr__mesh_group_offset(mesh, alike, index - 1);
+    to->next[tsr__mesh_group_index(mesh, c->axes, before)] = m;
+  }
+}
+
+/* Which part of the partials of a group each member gets. Starts are those within the group's own
+ * part, as a partial's first element is the first of that. */
+static tsr__pieces find_pieces(const crossing *c, const group_lists *lists)
+{
+  tsr_shape shape = tsr__gnode_shape(c->scattered);
+  tsr_sharding at = tsr__partial_place(c->sharding, c->axes);
+  tsr__pieces pieces = { shape.rank, { 0 }, lists->boxes, lists->first, lists->next };
+  tsr_box whole;
+  tsr__box(&at, &shape, c->members[0], &whole);
+  for (int m = 0; m < c->group_size; m++) {
+    tsr__box(c->sharding, &shape, c->members[m], &lists->boxes[m]);
+    for (int d = 0; d < shape.rank; d++) lists->boxes[m].start[d] -= whole.start[d];
+  }
+  memcpy(pieces.size, whole.size, sizeof pieces.size);
+  chain_pieces(c, lists);
+  return pieces;
+}
+
+static tsr_status combine_group(tsr__exec *exec, const crossing *c, const group_lists *lists)
+{
+  tsr__pieces pieces;
+  for (int m = 0; m < c->group_size; m++) fill_member(exec, c, lists, m);
+  if (tsr__deal_copy(exec, c, lists->partials)) return exec->error->status;
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];
     /* The first member speaks for all: they differ in combined axes only, which a result that is
      * not scattered is not cut by. */
-    counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
+    lists->counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
-  tsr__pieces pieces;
-  if (c->scattered && !find_pieces(exec, c, members, &pieces)) return out_of_scratch(exec);
+  if (c->scattered) pieces = find_pieces(c, lists);
   tsr__all_reduce combine = {
     .rt = exec->rt,
     .pieces = c->scattered ? &pieces : NULL,
-    .share = tsr__deal_share(exec, c, members),
+    .share = tsr__deal_share(exec, c),
     .program = exec->program,
     .schedule = &exec->plan->schedule,
-    .member_count = members,
-    .devices = devices,
+    .member_count = c->group_size,
+    .devices = lists->devices,
     .accum_count = c->accum_count,
     .accums = c->accums,
-    .partials = (tsr__partial *const *const *)partials,
-    .elements = (tsr__buffer *const *const *)elements,
+    .partials = (tsr__partial *const *const *)lists->partials,
+    .elements = (tsr__buffer *const *const *)lists->elements,
     .final_count = c->final_count,
     .finals = c->finals,
-    .outputs = (tsr__buffer *const *const *)outputs,
-    .out_counts = counts,
+    .outputs = (tsr__buffer *const *const *)lists->outputs,
+    .out_counts = lists->counts,
     .populations = c->populations,
   };
   if (tsr__together_want(exec, &combine)) return exec->error->status;
@@ -456,24 +499,14 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
 
 static tsr_status combine_groups(tsr__exec *exec, crossing *c)
 {
-  int positions = tsr__positions(c->sharding);
-  /* Each group is met once at its lowest position. Groups are found anew for each crossing: there
-   * are as many pairs as positions squared, which is little beside what is combined. */
-  for (int leader = 0; leader < positions; leader++) {
-    int members = 0;
-    bool first = true;
-    for (int p = 0; p < positions && first; p++) {
-      if (!tsr__same_group(c, p, leader)) continue;
-      if (p < leader) first = false;
-      else c->members[members++] = p;
-    }
-    /* A lower position is in the group: it was met there. */
-    if (!first) continue;
-    tsr_status status = combine_group(exec, c, members);
+  group_lists lists = { 0 };
+  tsr_status status = open_lists(exec, c, &lists);
+  for (int g = 0; g < tsr__crossing_groups(c) && !status; g++) {
+    tsr__crossing_group(exec, c, g);
+    status = combine_group(exec, c, &lists);
     tsr__deal_drop(exec, c);
-    if (status) return status;
   }
-  return TSR_OK;
+  return status;
 }
 
 /* Adds an accumulator and what is read of it. Either way the crossing has one reference to a kept
@@ -512,15 +545,18 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
   for (int a = step->first; a < step->first + step->count; a++)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
   /*   c | kept[count] | populations[finals] | finals[finals] | accums[count]
-   *     | members[positions] */
+   *     | members[group_size] */
   size_t count = (size_t)step->count, few = (size_t)finals;
-  size_t positions = (size_t)tsr__positions(sharding);
+  int group_size = tsr__mesh_group_size(sharding->mesh, schedule->accums[accum].axes);
   crossing *c =
       tsr__arena_new(exec->scratch, sizeof *c + count * (sizeof *c->kept + sizeof *c->accums) +
                                         few * (sizeof *c->populations + sizeof *c->finals) +
-                                        positions * sizeof *c->members);
+                                        (size_t)group_size * sizeof *c->members);
   if (!c) return out_of_scratch(exec);
-  *c = (crossing){ .step = step, .axes = schedule->accums[accum].axes, .sharding = sharding };
+  *c = (crossing){ .step = step,
+                   .axes = schedule->accums[accum].axes,
+                   .sharding = sharding,
+                   .group_size = group_size };
   if (tsr__is_scattered(exec->program, node)) c->scattered = node;
   c->kept = (tsr__kept **)(c + 1);
   c->populations = (int64_t *)(c->kept + count);
@@ -533,8 +569,7 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
   for (int a = step->first; a < step->first + step->count && !status; a++)
     if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
       status = take_along(exec, step, a, c);
-  if (!status) tsr__deal(exec, c);
-  return status;
+  return status ? status : tsr__deal(exec, c);
 }
 
 static tsr_status end_crossing(tsr__exec *exec, crossing *c)
@@ -572,7 +607,7 @@ tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step)
   return status;
 }
 
-/* An arena's block that is there cannot fail; blocks are for so many positions. */
+/* An arena's block that is there cannot fail; blocks are for the members of a group. */
 bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step)
 {
   size_t room = 0;
@@ -583,9 +618,9 @@ bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step)
   }
   for (const crossing *c = exec->crossings; c; c = c->next) {
     size_t lists = 2 * (size_t)c->accum_count + 2 * (size_t)c->final_count + 4;
-    size_t positions = (size_t)tsr__positions(c->sharding);
-    room += positions * (lists * sizeof(void *) + sizeof(tsr_box) + 2 * _Alignof(max_align_t));
-    if (positions * (size_t)c->final_count > TSR__FEW_RESULTS) return false;
+    size_t members = (size_t)c->group_size;
+    room += members * (lists * sizeof(void *) + sizeof(tsr_box) + 2 * _Alignof(max_align_t));
+    if (members * (size_t)c->final_count > TSR__FEW_RESULTS) return false;
     if (!tsr__deal_is_complete(exec, c)) return false;
   }
   return room <= tsr__arena_left(exec->scratch);

@@ -39,16 +39,18 @@ bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned
   return false;
 }
 
-/* Whether a process has a replica of what a position holds. From the leader on, as no replica
- * stands before it. */
-static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding, int leader,
-                     int process)
+/* The process of a replica, of what a leader and all its replicas hold. */
+static int process_of_replica(const tsr__topology *topology, const tsr_sharding *sharding,
+                              int leader, int replica)
 {
-  for (int p = leader, count = tsr__positions(sharding); p < count; p++)
-    if (tsr__device_process(topology, tsr__position_device(sharding, p)) == process &&
-        tsr__replica_leader(sharding, p) == leader)
-      return true;
-  return false;
+  const tsr_mesh *mesh = sharding->mesh;
+  int offset = tsr__mesh_group_offset(mesh, tsr__free_axes(sharding), replica);
+  return tsr__device_process(topology, tsr__position_device(sharding, leader + offset));
+}
+
+static int replica_count(const tsr_sharding *sharding)
+{
+  return tsr__mesh_group_size(sharding->mesh, tsr__free_axes(sharding));
 }
 
 bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
@@ -59,18 +61,23 @@ bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int
   const tsr__topology *topology = tsr__topology_of(rt);
   int device = tsr__position_device(sharding, position);
   if (tsr__device_process(topology, device) == process) return true;
-  return !sharding->unreduced &&
-         holds_it(topology, sharding, tsr__replica_leader(sharding, position), process);
+  if (sharding->unreduced) return false;
+  int leader = tsr__replica_leader(sharding, position), count = replica_count(sharding), i = 0;
+  while (i < count && process_of_replica(topology, sharding, leader, i) != process) i++;
+  return i < count;
 }
 
-/* Canonical ones name no axis of size 1. */
-static bool has_replicas(const tsr_sharding *sharding)
+/* Whether the replicas of a leader lie in all processes. */
+static bool are_everywhere(const tsr__topology *topology, const tsr_sharding *sharding, int leader)
 {
-  unsigned used = tsr__used_axes(sharding);
-  const tsr_mesh *mesh = sharding->mesh;
-  for (int axis = 0; axis < mesh->axis_count; axis++)
-    if (mesh->sizes[axis] > 1 && !(used >> axis & 1)) return true;
-  return false;
+  uint64_t met[TSR__MOST_DEVICES / 64] = { 0 };
+  int processes = 0;
+  for (int i = 0, count = replica_count(sharding); i < count; i++) {
+    int process = process_of_replica(topology, sharding, leader, i);
+    processes += !(met[process / 64] >> process % 64 & 1);
+    met[process / 64] |= UINT64_C(1) << process % 64;
+  }
+  return processes == topology->process_count;
 }
 
 /* Whether every process has all parts of what lies so. What lies so is read where it is, and nobody
@@ -79,13 +86,12 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
   if (!sharding->mesh || sharding->mesh->own || topology->process_count == 1) return true;
-  /* Of a sum that is left unreduced the others have zeros; where all axes cut something there are
-   * no replicas. */
-  if (sharding->unreduced || !has_replicas(sharding)) return false;
-  for (int p = 0, count = tsr__positions(sharding); p < count; p++) {
-    if (tsr__replica_leader(sharding, p) != p) continue;
-    for (int process = 0; process < topology->process_count; process++)
-      if (!holds_it(topology, sharding, p, process)) return false;
+  /* Of a sum that is left unreduced the others have zeros. */
+  int replicas = replica_count(sharding);
+  if (sharding->unreduced || replicas < topology->process_count) return false;
+  for (int i = 0; i < tsr__positions(sharding) / replicas; i++) {
+    int leader = tsr__mesh_group_offset(sharding->mesh, ~tsr__free_axes(sharding), i);
+    if (!are_everywhere(topology, sharding, leader)) return false;
   }
   return true;
 }

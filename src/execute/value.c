@@ -342,11 +342,13 @@ static void from_reading_task(void *user, int64_t position, int worker)
 int tsr__value_near(const tsr__value *value, int position)
 {
   if (value->parts[position]) return position;
-  int leader = tsr__replica_leader(&value->sharding, position);
-  for (int p = leader; p < value->part_count; p++)
-    if (value->parts[p] && tsr__replica_leader(&value->sharding, p) == leader &&
-        tsr__holds(&value->sharding, p))
-      return p;
+  const tsr_mesh *mesh = value->sharding.mesh;
+  unsigned free = tsr__free_axes(&value->sharding);
+  int leader = tsr__mesh_group_leader(mesh, free, position);
+  for (int i = 0, count = tsr__mesh_group_size(mesh, free); i < count; i++) {
+    int p = leader + tsr__mesh_group_offset(mesh, free, i);
+    if (value->parts[p] && tsr__holds(&value->sharding, p)) return p;
+  }
   return -1;
 }
 

@@ -61,6 +61,7 @@ static const tsr__device_ops cpu_ops = {
   .from_host = tsr__cpu_from_host,
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
+  .assemble = tsr__cpu_assemble,
   .pick = tsr__cpu_pick,
   .partial_bytes = tsr__cpu_partial_bytes,
   .disperse = tsr__cpu_disperse,
@@ -134,6 +135,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   /* Device ids count over all processes; pools are those of this one. */
   cpu->base.first = topology->process_index * topology->per_process;
   cpu->base.count = topology->per_process;
+  cpu->headers.more = 4 * cpu->base.count; /* a step has some values, each with a buffer a device */
   cpu->pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->pools);
   if (!cpu->pools) cpu->base.count = 0;
   bool complete = cpu->pools != NULL;

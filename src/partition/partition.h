@@ -131,6 +131,21 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
  * the same device where one holds it, else the lowest that does. The planner counts bytes and the
  * executor copies by this one rule. */
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user);
+
+/* The same pieces dim by dim, made once for all positions: along dim d part j of `to` has the
+ * overlaps first[d][j] .. first[d][j + 1] - 1 with parts of `from`. The lists are as long as both
+ * have parts; the pieces are their products. */
+typedef struct tsr__overlaps {
+  int *first[TSR_MAX_RANK];
+  tsr__overlap *list[TSR_MAX_RANK];
+} tsr__overlaps;
+
+/* False: out of memory. Sizes must be known. */
+bool tsr__overlaps_make(const tsr__reshard *move, tsr__arena *arena, tsr__overlaps *out);
+/* The pieces of what a position takes. False: it has no elements of its own, and takes nothing. */
+bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, int to_position,
+                      tsr__piece_grid *out);
+
 /* Bytes that a box of elements counts when it crosses from one device to another; bools are bits,
  * rounded up to whole bytes a piece. */
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);

@@ -12,64 +12,30 @@
 
 /* ---- pieces ---- */
 
-/* The part of an array that a position of `from` holds, and what of it is in a box. False, with
- * neither whole: nothing; the first dim along which they miss each other tells. */
-static bool meets_part(const tsr__reshard *move, int position, const tsr_box *want, tsr_box *part,
-                       tsr_box *piece)
-{
-  for (int d = 0; d < move->shape->rank; d++) {
-    tsr__span span = tsr__dim_span(move->from, d, move->shape->dims[d], position);
-    int64_t end_a = span.start + span.length, end_b = want->start[d] + want->size[d];
-    int64_t start = span.start > want->start[d] ? span.start : want->start[d];
-    int64_t end = end_a < end_b ? end_a : end_b;
-    if (start >= end) return false;
-    part->start[d] = span.start;
-    part->size[d] = span.length;
-    piece->start[d] = start;
-    piece->size[d] = end - start;
-  }
-  return true;
-}
-
-static bool same_size(const tsr_box *a, const tsr_box *b, int rank)
-{
-  bool same = true;
-  for (int d = 0; d < rank; d++) same = same && a->size[d] == b->size[d];
-  return same;
-}
-
-/* The position of `from` that lies on a device, -1 for none; `hint` is tried first. On one mesh it
- * is the hint, and on another mostly, too. */
-static int position_on(const tsr_sharding *from, int device, int hint)
-{
-  int count = tsr__positions(from);
-  if (hint < count && tsr__position_device(from, hint) == device) return hint;
-  for (int p = 0; p < count; p++)
-    if (tsr__position_device(from, p) == device) return p;
-  return -1;
-}
-
-/* What a position is to have along a dim: of blocks, those of its items. Items are shared out like
- * a dim of their number. Blocks overlap where they are wider than a step, and the last ones may end
- * before they are full. */
-static tsr__span wanted(const tsr__reshard *move, int d, int to_position)
+/* The span that a part of `to` takes along a dim: of blocks, those of its items. Items are shared
+ * out like a dim of their number. Blocks overlap where they are wider than a step, and the last
+ * ones may end before they are full. */
+static tsr__span wanted_span(const tsr__reshard *move, int d, int64_t part)
 {
   const tsr__blocks_attr *blocks = move->blocks;
-  int64_t start, items;
-  if (!blocks || !blocks->parts[d])
-    return tsr__dim_span(move->to, d, move->shape->dims[d], to_position);
-  tsr__dim_part(move->to, d, blocks->items[d], to_position, &start, &items);
-  start *= blocks->step[d];
-  int64_t left = move->shape->dims[d] - start;
-  int64_t size = items ? (items - 1) * blocks->step[d] + blocks->width[d] : 0;
+  if (!blocks || !blocks->parts[d]) return tsr__part_span(move->to, d, move->shape->dims[d], part);
+  tsr__span items = tsr__part_span(move->to, d, blocks->items[d], part);
+  int64_t start = items.start * blocks->step[d], left = move->shape->dims[d] - start;
+  int64_t size = items.length ? (items.length - 1) * blocks->step[d] + blocks->width[d] : 0;
   return (tsr__span){ start, left < 0 ? 0 : left < size ? left : size };
+}
+
+static tsr__span wanted_at(const tsr__reshard *move, int d, int to_position)
+{
+  if (!move->blocks) return tsr__dim_span(move->to, d, move->shape->dims[d], to_position);
+  return wanted_span(move, d, tsr__dim_index(move->to, d, to_position));
 }
 
 void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out)
 {
   memset(out, 0, sizeof *out);
   for (int d = 0; d < move->shape->rank; d++) {
-    tsr__span span = wanted(move, d, to_position);
+    tsr__span span = wanted_at(move, d, to_position);
     out->start[d] = span.start;
     out->size[d] = span.length;
   }
@@ -84,31 +50,99 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
                          blocks ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
-/* Where a position has all it wants, one piece, of itself. Else parts are asked in order of
- * positions, one of each set of replicas: `own` in the place of its leader, so that what is here is
- * not fetched. */
+/* The position of `from` on the device that takes what `to_position` holds; -1: there is no such
+ * position with elements. It comes before others, so that what is here is not fetched. */
+static int own_position(const tsr__reshard *move, int to_position)
+{
+  int device = move->to->mesh ? tsr__position_device(move->to, to_position) : move->device;
+  int own = tsr__device_position(move->from, device);
+  return own >= 0 && tsr__holds(move->from, own) ? own : -1;
+}
+
+/* An odometer over the overlaps of each dim: the last goes on, and one that is through begins again
+ * while the dim before it goes on. */
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
-  const tsr_sharding *from = move->from, *to = move->to;
-  tsr_box want;
-  /* Dims past the rank stay zero. */
-  tsr_box part = { .size = { 0 } }, piece = { .size = { 0 } };
-  int count = tsr__positions(from), rank = move->shape->rank;
-  int device = to->mesh ? tsr__position_device(to, to_position) : move->device;
-  int own = position_on(from, device, to_position);
-  if (!tsr__holds(to, to_position)) return; /* zeros */
-  if (own >= 0 && !tsr__holds(from, own)) own = -1;
-  tsr__reshard_want(move, to_position, &want);
-  if (own >= 0 && meets_part(move, own, &want, &part, &piece) && same_size(&piece, &want, rank)) {
-    fn(user, &(tsr__moved_box){ own, &want, &part }); /* all of it is here */
-    return;
-  }
+  const tsr_sharding *from = move->from;
+  tsr__overlap_walk walk[TSR_MAX_RANK], begin[TSR_MAX_RANK];
+  tsr__overlap at[TSR_MAX_RANK];
+  tsr_box want, part = { .size = { 0 } }, piece = { .size = { 0 } };
+  int rank = move->shape->rank, own = own_position(move, to_position);
   int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
-  for (int p = 0; p < count; p++) {
-    if (tsr__replica_leader(from, p) != p) continue;
-    if (meets_part(move, p, &want, &part, &piece))
-      fn(user, &(tsr__moved_box){ p == own_leader ? own : p, &piece, &part });
+  if (!tsr__holds(move->to, to_position)) return; /* zeros */
+  tsr__reshard_want(move, to_position, &want);
+  for (int d = 0; d < rank; d++) {
+    tsr__span span = { want.start[d], want.size[d] };
+    begin[d] = walk[d] = tsr__overlaps_begin(from, d, move->shape->dims[d], span);
+    if (!tsr__overlaps_next(&walk[d], &at[d])) return;
   }
+  for (int d = 0; d >= 0;) {
+    int position = 0;
+    for (d = 0; d < rank; d++) {
+      position += at[d].offset;
+      piece.start[d] = want.start[d] + at[d].to_start;
+      piece.size[d] = at[d].size;
+      part.start[d] = piece.start[d] - at[d].from_start;
+      part.size[d] = at[d].part_size;
+    }
+    fn(user, &(tsr__moved_box){ position == own_leader ? own : position, &piece, &part });
+    for (d = rank - 1; d >= 0 && !tsr__overlaps_next(&walk[d], &at[d]); d--) {
+      walk[d] = begin[d];
+      tsr__overlaps_next(&walk[d], &at[d]);
+    }
+  }
+}
+
+/* Counted first, then listed: `list` NULL. Of ten elements from three parts to two:
+ *
+ *   from         | 0 1 2 3 | 4 5 6 | 7 8 9 |     part 0 takes  four of part 0, one of part 1
+ *   to           | 0 1 2 3   4 | 5 6   7 8 9 |   part 1 takes  two of part 1, three of part 2
+ *   first        0 2 4
+ *
+ * Both sides are in order, so a list has at most as many entries as both have parts. */
+static int list_overlaps(const tsr__reshard *move, int d, int *first, tsr__overlap *list)
+{
+  int64_t parts = tsr__dim_parts(move->to, d);
+  int count = 0;
+  for (int64_t part = 0; part < parts; part++) {
+    tsr__overlap_walk walk =
+        tsr__overlaps_begin(move->from, d, move->shape->dims[d], wanted_span(move, d, part));
+    tsr__overlap at;
+    first[part] = count;
+    for (; tsr__overlaps_next(&walk, &at); count++)
+      if (list) list[count] = at;
+  }
+  first[parts] = count;
+  return count;
+}
+
+bool tsr__overlaps_make(const tsr__reshard *move, tsr__arena *arena, tsr__overlaps *out)
+{
+  for (int d = 0; d < move->shape->rank; d++) {
+    int64_t parts = tsr__dim_parts(move->to, d);
+    out->first[d] = tsr__arena_raw(arena, ((size_t)parts + 1) * sizeof *out->first[d]);
+    if (!out->first[d]) return false;
+    size_t count = (size_t)list_overlaps(move, d, out->first[d], NULL);
+    out->list[d] = tsr__arena_raw(arena, (count + 1) * sizeof *out->list[d]);
+    if (!out->list[d]) return false;
+    list_overlaps(move, d, out->first[d], out->list[d]);
+  }
+  return true;
+}
+
+bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, int to_position,
+                      tsr__piece_grid *out)
+{
+  if (!tsr__holds(move->to, to_position)) return false;
+  out->rank = move->shape->rank;
+  out->own = own_position(move, to_position);
+  out->leader = out->own < 0 ? -1 : tsr__replica_leader(move->from, out->own);
+  for (int d = 0; d < out->rank; d++) {
+    const int *first = overlaps->first[d] + tsr__dim_index(move->to, d, to_position);
+    out->overlaps[d] = overlaps->list[d] + first[0];
+    out->counts[d] = first[1] - first[0];
+  }
+  return true;
 }
 
 static int64_t bytes_of(tsr_dtype dtype, int64_t count)
@@ -121,65 +155,75 @@ int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
   return bytes_of(dtype, tsr__box_count(box, rank));
 }
 
-typedef struct tally {
-  const tsr_sharding *from;
-  const tsr_mesh *mesh; /* of the devices that take */
-  int device, rank;
-  tsr_dtype dtype;
-  int64_t bytes;
-} tally;
-
-static void add_piece(void *user, const tsr__moved_box *piece)
+/* The elements that a position wants of others; `own` is its device's position of `from`, or -1.
+ * Dim by dim, since plans ask this of many moves. `shared` is 0 or 1 at first: whether there is a
+ * part here, then a product of what it shares with what is wanted. */
+static int64_t lacking(const tsr__reshard *move, int to_position, int own)
 {
-  tally *t = user;
-  int device = t->from->mesh ? tsr__position_device(t->from, piece->position)
-                             : tsr__first_beside(t->mesh, t->device);
-  if (device != t->device) t->bytes += tsr__piece_bytes(t->dtype, t->rank, piece->box);
+  const tsr_shape *shape = move->shape;
+  int64_t wants = 1, shared = own >= 0;
+  for (int d = 0; d < shape->rank; d++) {
+    tsr__span want = wanted_at(move, d, to_position);
+    wants *= want.length;
+    if (!shared) continue;
+    tsr__span have = tsr__dim_span(move->from, d, shape->dims[d], own);
+    int64_t end = want.start + want.length, other = have.start + have.length;
+    int64_t start = want.start > have.start ? want.start : have.start;
+    if (other < end) end = other;
+    shared *= end > start ? end - start : 0;
+  }
+  return wants - shared;
+}
+
+typedef struct bit_count {
+  int own, rank;
+  int64_t bytes;
+} bit_count;
+
+static void add_bits(void *user, const tsr__moved_box *piece)
+{
+  bit_count *t = user;
+  if (piece->position != t->own) t->bytes += tsr__piece_bytes(TSR_BOOL, t->rank, piece->box);
+}
+
+/* The bytes that come from other devices to a position. Bools are rounded up piece by piece. What
+ * has no mesh lies with the first device of each process. */
+static int64_t coming_bytes(const tsr__reshard *move, int to_position, int device, tsr_dtype dtype)
+{
+  const tsr_mesh *mesh = move->to->mesh ? move->to->mesh : move->from->mesh;
+  int own = move->from->mesh                            ? tsr__device_position(move->from, device)
+            : tsr__first_beside(mesh, device) == device ? 0
+                                                        : -1;
+  bit_count bits = { own, move->shape->rank, 0 };
+  if (!tsr__holds(move->to, to_position)) return 0;
+  if (dtype != TSR_BOOL) {
+    if (own >= 0 && !tsr__holds(move->from, own)) own = -1;
+    return bytes_of(dtype, lacking(move, to_position, own));
+  }
+  tsr__reshard_pieces(move, to_position, add_bits, &bits);
+  return bits.bytes;
 }
 
 int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)
 {
   const tsr_mesh *mesh = move->to->mesh ? move->to->mesh : move->from->mesh;
-  tally t = { .from = move->from, .mesh = mesh, .rank = move->shape->rank, .dtype = dtype };
-  for (int p = 0; p < tsr__positions(move->to); p++) {
-    t.device = tsr__position_device(move->to, p);
-    tsr__reshard_pieces(move, p, add_piece, &t);
-  }
-  if (move->to->mesh || !mesh) return t.bytes;
+  int64_t bytes = 0;
+  for (int p = 0; p < tsr__positions(move->to); p++)
+    bytes += coming_bytes(move, p, tsr__position_device(move->to, p), dtype);
+  if (move->to->mesh || !mesh) return bytes;
   /* What has no mesh each process gets: the first one's is counted. */
   for (int d = 1; d < tsr__topology_of(mesh->rt)->device_count; d++) {
     tsr__reshard there = *move;
-    there.device = t.device = d;
-    if (tsr__first_beside(mesh, d) == d) tsr__reshard_pieces(&there, 0, add_piece, &t);
+    there.device = d;
+    if (tsr__first_beside(mesh, d) == d) bytes += coming_bytes(&there, 0, d, dtype);
   }
-  return t.bytes;
+  return bytes;
 }
 
 int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                            const tsr_shape *shape)
 {
   return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL, 0 }, dtype);
-}
-
-/* The elements that a device wants and does not hold; a position that is on no device of `from`
- * holds none. Dim by dim, since plans ask this of many moves. `holds` is 0 or 1 at first: whether
- * there is a part here, then a product of what it shares with what is wanted, dim by dim. */
-static int64_t lacking(const tsr__reshard *move, int to_position)
-{
-  const tsr_shape *shape = move->shape;
-  int own = position_on(move->from, tsr__position_device(move->to, to_position), to_position);
-  int64_t wants = 1, holds = own >= 0 && tsr__holds(move->from, own);
-  for (int d = 0; d < shape->rank; d++) {
-    tsr__span want = wanted(move, d, to_position);
-    wants *= want.length;
-    if (!holds) continue;
-    tsr__span have = tsr__dim_span(move->from, d, shape->dims[d], own);
-    int64_t end = want.start + want.length, other = have.start + have.length;
-    int64_t start = want.start > have.start ? want.start : have.start;
-    if (other < end) end = other;
-    holds *= end > start ? end - start : 0;
-  }
-  return wants - holds;
 }
 
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
@@ -195,8 +239,7 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
-    if (!tsr__holds(to, p)) continue;
-    bytes += bytes_of(dtype, lacking(move, p));
+    if (tsr__holds(to, p)) bytes += bytes_of(dtype, lacking(move, p, own_position(move, p)));
   }
   return bytes * step;
 }
@@ -204,21 +247,12 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
 /* ---- comparing ---- */
 
 /* Of sizes without devices the first ones, so that what lies on a mesh can meet it in a plan. */
-static int device_at(const tsr_mesh *mesh, int position)
-{
-  return mesh->abstract ? position : mesh->devices[position];
-}
-
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b)
 {
   if (a == b) return true;
   if (!a || !b || a->device_count != b->device_count) return false;
-  for (int i = 0; i < a->device_count; i++) {
-    int device = device_at(a, i);
-    bool found = device == device_at(b, i);
-    for (int j = 0; j < b->device_count && !found; j++) found = device == device_at(b, j);
-    if (!found) return false;
-  }
+  for (int i = 0; i < a->device_count; i++)
+    if (tsr__mesh_position(b, a->abstract ? i : a->devices[i]) < 0) return false;
   return true;
 }
 
@@ -296,6 +330,16 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   return TSR__MOVE_ALL_TO_ALL;
 }
 
+/* Whether each device that takes some has a part, with elements of its own. */
+static bool is_on_each(const tsr_sharding *from, const tsr_sharding *to)
+{
+  for (int p = 0; p < tsr__positions(to); p++) {
+    int own = tsr__device_position(from, tsr__position_device(to, p));
+    if (own < 0 || !tsr__holds(from, own)) return false;
+  }
+  return true;
+}
+
 int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                       unsigned *out_axes)
 {
@@ -309,7 +353,7 @@ int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const ts
     return TSR__MOVE_ALL_GATHER;
   }
   *out_axes = all_axes(to->mesh);
-  if (!tsr__used_axes(from)) return TSR__MOVE_SLICE;
+  if (!tsr__used_axes(from)) return is_on_each(from, to) ? TSR__MOVE_SLICE : TSR__MOVE_BROADCAST;
   if (!tsr__used_axes(to)) return TSR__MOVE_ALL_GATHER;
   return same_cuts(from, to, shape) ? TSR__MOVE_PERMUTE : TSR__MOVE_REMATERIALISE;
 }

@@ -151,20 +151,60 @@ static void give(const look *l, int position, const range *part, const tsr__shif
   take->fn(take->user, &piece);
 }
 
+/* Parts first .. last of a walked dim of the operand. */
+typedef struct part_range {
+  int64_t first, last;
+} part_range;
+
+/* The parts of dim k that may show some of what is wanted: those with the first and with the last
+ * index that is shown, and all between. Parts of a dim that is repeated are all asked. */
+static part_range parts_shown(const look *l, int k)
+{
+  const tsr__viewdim *dim = &l->view.dims[k];
+  const tsr__fold *fold = &l->folds[k];
+  int d = l->view.linear ? fold->from : k;
+  int64_t inner = l->view.linear ? fold->from_inner : 1;
+  int64_t size = l->view.linear ? fold->size / inner : l->in->dims[k];
+  if (!dim->step) return (part_range){ 0, tsr__dim_parts(l->from, d) - 1 };
+  int64_t one = dim->start + dim->step * l->want[dim->dim].start;
+  int64_t other = dim->start + dim->step * (l->want[dim->dim].end - 1);
+  int64_t low = (one < other ? one : other) / inner, high = (one < other ? other : one) / inner;
+  TSR_INVARIANT(low >= 0 && high < size); /* an operand is wanted where it shows something */
+  return (part_range){ tsr__part_with(l->from, d, size, low),
+                       tsr__part_with(l->from, d, size, high) };
+}
+
+/* Gives what the parts in a range of each walked dim have. A leader is the sum of the offsets of
+ * its parts: no other dim moves a position, and along free axes it stands first. */
+static void give_parts(const look *l, const part_range *parts, int own, const tsr__shift_take *take)
+{
+  int rank = l->view.linear ? l->rank : l->in->rank, leader = tsr__replica_leader(l->from, own);
+  int64_t at[TSR_MAX_RANK];
+  range part[TSR_MAX_RANK];
+  for (int k = 0; k < rank; k++) at[k] = parts[k].first;
+  for (int k = 0; k >= 0;) {
+    int p = 0;
+    for (k = 0; k < rank; k++)
+      p += tsr__part_offset(l->from, l->view.linear ? l->folds[k].from : k, at[k]);
+    if (has(l, p, part)) give(l, p == leader ? own : p, part, take);
+    for (k = rank - 1; k >= 0 && ++at[k] > parts[k].last; k--) at[k] = parts[k].first;
+  }
+}
+
 /* What of an operand goes to a position, from the own device where that has it. An operand without
  * a mesh has one position, 0, which stands for the first device of each process. */
 static void give_all(const look *l, int to_position, const tsr__shift_take *take)
 {
   range part[TSR_MAX_RANK];
-  int positions = tsr__positions(l->from), own = to_position < positions ? to_position : 0;
-  int leader = tsr__replica_leader(l->from, own);
+  part_range parts[TSR_MAX_RANK];
+  int rank = l->view.linear ? l->rank : l->in->rank;
+  int own = to_position < tsr__positions(l->from) ? to_position : 0;
   if (has(l, own, part) && count_of(part, l->rank) == count_of(l->want, l->rank)) {
     give(l, own, part, take);
     return;
   }
-  for (int p = 0; p < positions; p++)
-    if (tsr__replica_leader(l->from, p) == p && has(l, p, part))
-      give(l, p == leader ? own : p, part, take);
+  for (int k = 0; k < rank; k++) parts[k] = parts_shown(l, k);
+  give_parts(l, parts, own, take);
 }
 
 void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__shift_take *take)

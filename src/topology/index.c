@@ -55,6 +55,81 @@ int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
   return index;
 }
 
+/* As tsr__dim_span, with the coordinates read from the number of the part, which is one in mixed
+ * radix. */
+tsr__span tsr__part_span(const tsr_sharding *sharding, int dim, int64_t size, int64_t part)
+{
+  tsr__span span = { 0, size };
+  int64_t below = tsr__dim_parts(sharding, dim);
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && span.length > 0; i++) {
+    int64_t parts = sharding->mesh->sizes[sharding->axis[i]];
+    below /= parts;
+    int64_t index = part / below, quotient = span.length / parts;
+    int64_t rest = span.length - quotient * parts;
+    part -= index * below;
+    span.start += index * quotient + (index < rest ? index : rest);
+    span.length = quotient + (index < rest);
+  }
+  return span;
+}
+
+/* The inverse of the cut, axis by axis. The first `rest` parts have one element more.
+ *
+ *   7 over 3     | 0 1 2 | 3 4 | 5 6 |     rest 1, quotient 2: elements from 3 on are those of
+ *                                          part 1 + (element - 3) / 2 */
+int64_t tsr__part_with(const tsr_sharding *sharding, int dim, int64_t size, int64_t element)
+{
+  int64_t part = 0;
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1]; i++) {
+    int64_t parts = sharding->mesh->sizes[sharding->axis[i]];
+    int64_t quotient = size / parts, rest = size - quotient * parts,
+            long_end = rest * (quotient + 1);
+    bool longer = element < long_end;
+    int64_t before = longer ? element / (quotient + 1) : (element - long_end) / quotient;
+    element -= longer ? before * (quotient + 1) : long_end + before * quotient;
+    size = quotient + longer;
+    part = part * parts + before + (longer ? 0 : rest);
+  }
+  return part;
+}
+
+int tsr__part_offset(const tsr_sharding *sharding, int dim, int64_t part)
+{
+  int offset = 0;
+
+  for (int i = sharding->first[dim + 1] - 1; i >= sharding->first[dim]; i--) {
+    int axis = sharding->axis[i];
+    offset += (int)(part % sharding->mesh->sizes[axis]) * (int)sharding->mesh->strides[axis];
+    part /= sharding->mesh->sizes[axis];
+  }
+  return offset;
+}
+
+tsr__overlap_walk tsr__overlaps_begin(const tsr_sharding *sharding, int dim, int64_t size,
+                                      tsr__span span)
+{
+  tsr__overlap_walk walk = { sharding, dim, size, 0, span.start, span };
+  if (span.length > 0) walk.part = tsr__part_with(sharding, dim, size, span.start);
+  return walk;
+}
+
+/* Parts lie in order, so those of a span are neighbours, but for empty ones between them. */
+bool tsr__overlaps_next(tsr__overlap_walk *walk, tsr__overlap *out)
+{
+  int64_t at = walk->at, end = walk->span.start + walk->span.length;
+  tsr__span have = { 0, 0 };
+
+  if (at >= end) return false;
+  while (!have.length) have = tsr__part_span(walk->sharding, walk->dim, walk->size, walk->part++);
+  int64_t stop = have.start + have.length < end ? have.start + have.length : end;
+  *out = (tsr__overlap){ have.length, at - have.start, at - walk->span.start, stop - at,
+                         tsr__part_offset(walk->sharding, walk->dim, walk->part - 1) };
+  walk->at = stop;
+  return true;
+}
+
 /* Sizes of the run (-1) stay as they are. Dims behind the rank are 0. */
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out)
 {
@@ -86,6 +161,12 @@ unsigned tsr__used_axes(const tsr_sharding *sharding)
   return mask;
 }
 
+unsigned tsr__free_axes(const tsr_sharding *sharding)
+{
+  if (!sharding->mesh) return 0;
+  return ((1u << sharding->mesh->axis_count) - 1) & ~tsr__used_axes(sharding);
+}
+
 /* Replicas have equal coordinates along the axes that cut something: the one with zeros elsewhere
  * leads.
  *
@@ -93,13 +174,48 @@ unsigned tsr__used_axes(const tsr_sharding *sharding)
  */
 int tsr__replica_leader(const tsr_sharding *sharding, int position)
 {
-  const tsr_mesh *mesh = sharding->mesh;
-  unsigned used = tsr__used_axes(sharding);
+  return tsr__mesh_group_leader(sharding->mesh, tsr__free_axes(sharding), position);
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+int tsr__mesh_group_size(const tsr_mesh *mesh, unsigned axes)
+{
+  int64_t size = 1;
+
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (axes >> a & 1) size *= mesh->sizes[a];
+  return (int)size;
+}
+
+/* The index is a number in mixed radix of the coordinates along the group's axes. */
+int tsr__mesh_group_offset(const tsr_mesh *mesh, unsigned axes, int index)
+{
+  uint32_t offset = 0, rest = (uint32_t)index;
+
+  for (int a = mesh ? mesh->axis_count - 1 : -1; a >= 0; a--) {
+    if (!(axes >> a & 1)) continue;
+    offset += rest % (uint32_t)mesh->sizes[a] * mesh->strides[a];
+    rest /= (uint32_t)mesh->sizes[a];
+  }
+  return (int)offset;
+}
+
+int tsr__mesh_group_index(const tsr_mesh *mesh, unsigned axes, int position)
+{
+  int64_t index = 0;
+
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (axes >> a & 1) index = index * mesh->sizes[a] + tsr__mesh_coord(mesh, position, a);
+  return (int)index;
+}
+
+int tsr__mesh_group_leader(const tsr_mesh *mesh, unsigned axes, int position)
+{
   int leader = position;
 
   for (int a = 0; mesh && a < mesh->axis_count; a++)
-    /* Along an axis that no dim uses all positions hold the same: the first of them leads. */
-    if (!(used >> a & 1)) leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
+    if (axes >> a & 1) leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
   return leader;
 }
 
@@ -153,20 +269,15 @@ tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_sh
   return TSR_OK;
 }
 
-/* Numbered in the order of the mesh; replica 0 is the leader. A number in mixed radix of the free
- * axes' coordinates. */
+/* Numbered in the order of the mesh; replica 0 is the leader. */
 int tsr_shard_replica(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
-  int replica = 0;
 
   if (position < 0 || position >= (mesh ? mesh->device_count : 1)) return -1;
   /* Partial sums along an axis are no replicas of each other. */
-  unsigned used = mesh ? tsr__used_axes(sharding) | sharding->unreduced : 0;
-  for (int a = 0; mesh && a < mesh->axis_count; a++)
-    if (!(used >> a & 1))
-      replica = replica * (int)mesh->sizes[a] + (int)tsr__mesh_coord(mesh, position, a);
-  return replica;
+  unsigned free = mesh ? tsr__free_axes(sharding) & ~(unsigned)sharding->unreduced : 0;
+  return tsr__mesh_group_index(mesh, free, position);
 }
 
 /* Whether every position has all of it. */
@@ -250,18 +361,6 @@ bool tsr__holds(const tsr_sharding *sharding, int position)
   return first;
 }
 
-/* The position of a device in a sharding, tried first at `hint`; -1 if it has no part. */
-static int position_of(const tsr_sharding *sharding, int device, int hint)
-{
-  int count = tsr__positions(sharding);
-
-  /* Meshes mostly list devices alike, so the search is rare. */
-  if (tsr__position_device(sharding, hint) == device) return hint;
-  for (int p = 0; p < count; p++)
-    if (tsr__position_device(sharding, p) == device) return p;
-  return -1;
-}
-
 /* Whether one of two has a mesh and there are several processes: then what has none lies in each of
  * them, and nowhere as what has one. */
 static bool only_one_placed(const tsr_sharding *a, const tsr_sharding *b)
@@ -299,7 +398,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   if (tsr__positions(a) != tsr__positions(b) || only_one_placed(a, b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;
-    int q = position_of(b, tsr__position_device(a, p), p);
+    int q = tsr__device_position(b, tsr__position_device(a, p));
     if (q < 0) return false;
     tsr__box(a, &shape, p, &left);
     tsr__box(b, &shape, q, &right);

@@ -257,9 +257,11 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
   return TSR_OK;
 }
 
+/* The devices that were met are bits, so that a list of thousands takes one look at each. */
 static tsr_status check_devices(const tsr__topology *topology, const struct draft *draft,
                                 tsr__error *error)
 {
+  uint64_t met[TSR__MOST_DEVICES / 64] = { 0 };
   for (int p = 0; draft->devices && p < draft->device_count; p++) {
     int id = draft->devices[p];
     if (id < 0 || id >= topology->device_count)
@@ -267,13 +269,15 @@ static tsr_status check_devices(const tsr__topology *topology, const struct draf
           error, TSR_EARG,
           "mesh \"%s\": there is no device %d for position %d; the runtime's devices are 0 to %d",
           draft->text, id, p, topology->device_count - 1);
-    /* Quadratic, in a number of devices that is small where somebody lists them. */
-    for (int q = 0; q < p; q++)
-      if (draft->devices[q] == id)
-        return tsr__error_set(error, TSR_EARG,
-                              "mesh \"%s\": device %d stands at positions %d and %d, expected one "
-                              "position per device",
-                              draft->text, id, q, p);
+    if (met[id / 64] >> id % 64 & 1) {
+      int first = 0;
+      while (draft->devices[first] != id) first++;
+      return tsr__error_set(error, TSR_EARG,
+                            "mesh \"%s\": device %d stands at positions %d and %d, expected one "
+                            "position per device",
+                            draft->text, id, first, p);
+    }
+    met[id / 64] |= UINT64_C(1) << id % 64;
   }
   return TSR_OK;
 }
@@ -365,15 +369,31 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
     mesh->strides[a] = stride;
     stride *= (uint32_t)draft->sizes[a];
   }
-  for (int p = 0; mesh->devices && p < draft->device_count; p++)
+  if (!mesh->devices) return;
+  mesh->places = mesh->devices + mesh->device_count;
+  for (int i = 0; i < mesh->place_count; i++) mesh->places[i] = -1;
+  for (int p = 0; p < mesh->device_count; p++) {
     mesh->devices[p] = draft_device(draft, p);
+    mesh->places[mesh->devices[p] - mesh->lowest] = p;
+  }
+}
+
+/* The devices of a draft lie between the lowest and the highest of them. */
+static void find_place_range(tsr_mesh *mesh, const struct draft *draft)
+{
+  int highest = mesh->lowest = draft_device(draft, 0);
+  for (int p = 1; p < draft->device_count; p++) {
+    int device = draft_device(draft, p);
+    if (device < mesh->lowest) mesh->lowest = device;
+    if (device > highest) highest = device;
+  }
+  mesh->place_count = highest - mesh->lowest + 1;
 }
 
 /* Makes the object, not yet in the table; NULL out of memory. */
 static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t hash)
 {
   tsr__heap *heap = &rt->heap;
-  size_t bytes = (size_t)draft->device_count * sizeof(int);
   tsr_mesh *mesh = tsr__new(heap, sizeof *mesh);
 
   if (!mesh) return NULL;
@@ -381,6 +401,8 @@ static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t h
   mesh->branch.hash = hash;
   mesh->device_count = draft->device_count;
   mesh->abstract = draft->abstract;
+  if (!draft->abstract) find_place_range(mesh, draft);
+  size_t bytes = ((size_t)mesh->device_count + (size_t)mesh->place_count) * sizeof(int);
   mesh->devices = draft->abstract ? NULL : tsr__new(heap, bytes);
   if (!mesh->devices && !draft->abstract) goto no_devices;
   mesh_fill(mesh, draft);
@@ -758,6 +780,13 @@ int tsr_mesh_device_count(const tsr_mesh *mesh)
 bool tsr_mesh_is_abstract(const tsr_mesh *mesh)
 {
   return mesh && mesh->abstract;
+}
+
+int tsr__mesh_position(const tsr_mesh *mesh, int device)
+{
+  if (mesh->abstract) return device >= 0 && device < mesh->device_count ? device : -1;
+  int place = device - mesh->lowest;
+  return place >= 0 && place < mesh->place_count ? mesh->places[place] : -1;
 }
 
 int tsr_mesh_device(const tsr_mesh *mesh, int position)

@@ -11,8 +11,6 @@
 
 #include "base/utf8.h"
 
-enum { MAX_DEVICES = 4096 };
-
 /* ---- user text in messages --------------------------------------------------------------- */
 
 /* Bytes of the character at `text` where it can be shown as it is, or 0: no UTF-8, or it
@@ -53,7 +51,7 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-/* Reads a count of 1..MAX_DEVICES that fills the text; 0 if it is none. */
+/* Reads a count of 1..TSR__MOST_DEVICES that fills the text; 0 if it is none. */
 static int device_number(const char *text)
 {
   int value = 0;
@@ -63,7 +61,7 @@ static int device_number(const char *text)
     if (*text < '0' || *text > '9') return 0;
     value = value * 10 + (*text - '0');
     /* In each round, so that no text is long enough to overflow. */
-    if (value > MAX_DEVICES) return 0;
+    if (value > TSR__MOST_DEVICES) return 0;
   }
   return value;
 }
@@ -88,7 +86,7 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
     return tsr__error_set(
         error, TSR_EPARSE,
         "devices \"%s\": '%s' is not a device count; write a number from 1 to %d after \"cpu:\"",
-        quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
+        quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)TSR__MOST_DEVICES);
   /* One process: others are for tsr__topology_spread, until there are some. */
   *out = (tsr__topology){
     .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
@@ -98,7 +96,8 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
 
 void tsr__mesh_free(tsr__heap *heap, tsr_mesh *mesh)
 {
-  if (mesh->devices) tsr__del(heap, mesh->devices, (size_t)mesh->device_count * sizeof(int));
+  size_t ints = (size_t)mesh->device_count + (size_t)mesh->place_count;
+  if (mesh->devices) tsr__del(heap, mesh->devices, ints * sizeof(int));
   if (mesh->text) tsr__del(heap, mesh->text, strlen(mesh->text) + 1);
   if (mesh->error) tsr__del(heap, mesh->error, sizeof *mesh->error);
   tsr__del(heap, mesh, sizeof *mesh);
@@ -146,7 +145,7 @@ bool tsr__topology_spread(tsr_runtime *rt, int count, int index)
 
   /* A mesh that is there was checked against fewer devices. */
   if (!topology || topology->meshes.top || index < 0 || index >= count) return false;
-  if (count > MAX_DEVICES / topology->per_process) return false;
+  if (count > TSR__MOST_DEVICES / topology->per_process) return false;
   topology->process_count = count;
   topology->process_index = index;
   topology->device_count = count * topology->per_process;

@@ -89,6 +89,8 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);
 
 /* ---- devices and meshes ------------------------------------------------------------------ */
 
+enum { TSR__MOST_DEVICES = 4096 }; /* of all processes */
+
 /* The devices of all processes. Device ids run over the processes in order: process p of n
  * holds ids p * per_process .. (p + 1) * per_process - 1. A pretend topology (tests) says it
  * has several processes although only one runs. */
@@ -100,7 +102,7 @@ typedef struct tsr__topology {
   int mesh_count, own_count, bad_count; /* own ones count as meshes, too */
 } tsr__topology;
 
-/* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
+/* Parses "cpu:8" ("cpu" = one device) into `out`; at most TSR__MOST_DEVICES. */
 tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error);
 /* The runtime's slot. */
 static inline tsr__topology *tsr__topology_of(const tsr_runtime *rt)
@@ -139,7 +141,9 @@ struct tsr_mesh {
   uint32_t strides[TSR_MAX_AXES]; /* positions between neighbours along an axis */
   uint8_t lengths[TSR_MAX_AXES];  /* of the names */
   int device_count;
-  int *devices;  /* row-major; NULL when abstract */
+  int *devices; /* row-major; NULL when abstract */
+  int *places;  /* the position of device lowest + i; -1; in one block with the devices */
+  int lowest, place_count;
   bool abstract; /* sizes without devices */
   bool missing;  /* abstract because there are fewer devices here than it is over */
   bool own;      /* this process's part of another mesh: nobody else knows of it */
@@ -173,9 +177,34 @@ static inline bool tsr__axis_byte(unsigned char c)
  * axis is the fastest. */
 static inline int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
-  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
-  return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
+  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64; the last
+   * axis needs none, and the first no remainder. */
+  uint32_t stride = mesh->strides[axis], at = (uint32_t)position;
+  if (stride > 1) at /= stride;
+  return axis ? at % (uint32_t)mesh->sizes[axis] : at;
 }
+
+/* The position of a device; -1: it has none. Positions of an abstract mesh stand for devices. */
+int tsr__mesh_position(const tsr_mesh *mesh, int device);
+
+/* ---- groups of positions ----------------------------------------------------------------- */
+
+/* Positions that differ along some axes (bits) alone are a group; its leader is the lowest.
+ *
+ *   x=2,y=3      0 1 2      along y   groups {0 1 2} {3 4 5}     offsets 0 1 2, leaders 0 3
+ *                3 4 5      along x   groups {0 3} {1 4} {2 5}   offsets 0 3,   leaders 0 1 2
+ *
+ * Member m of group g is leader g + offset m. Leaders are the offsets along all other axes, so a
+ * group needs no list: tsr__mesh_group_offset(mesh, ~axes, g). Without a mesh there is one
+ * position, which is a group by itself. */
+int tsr__mesh_group_size(const tsr_mesh *mesh, unsigned axes);
+/* The offset of member `index`; offsets ascend. */
+int tsr__mesh_group_offset(const tsr_mesh *mesh, unsigned axes, int index);
+/* The member's index of a position, and the leader of its group. */
+int tsr__mesh_group_index(const tsr_mesh *mesh, unsigned axes, int position);
+int tsr__mesh_group_leader(const tsr_mesh *mesh, unsigned axes, int position);
+
+/* ---- parts of a dim ---------------------------------------------------------------------- */
 
 /* The number of parts a dim is cut into: the product of its axes' sizes. */
 int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim);
@@ -200,12 +229,51 @@ static inline void tsr__span_put(tsr__span span, int64_t *start, int64_t *length
   *length = span.length;
 }
 
+/* The span of a part, by its number; the number of the part that has an element; and the offset of
+ * the positions that hold a part from those that hold part 0. A position that no other dim moves
+ * further is the sum of its parts' offsets. */
+tsr__span tsr__part_span(const tsr_sharding *sharding, int dim, int64_t size, int64_t part);
+int64_t tsr__part_with(const tsr_sharding *sharding, int dim, int64_t size, int64_t element);
+int tsr__part_offset(const tsr_sharding *sharding, int dim, int64_t part);
+
+/* The elements that a span of a dim and a part of it have in common; starts count from the part's
+ * and from the span's. */
+typedef struct tsr__overlap {
+  int64_t part_size, from_start, to_start, size;
+  int offset; /* the part's (tsr__part_offset) */
+} tsr__overlap;
+
+/* A walk over the overlaps of a span with the parts that have some of it, in order. */
+typedef struct tsr__overlap_walk {
+  const tsr_sharding *sharding;
+  int dim;
+  int64_t size, part, at; /* of the dim; the next part, and the next element */
+  tsr__span span;
+} tsr__overlap_walk;
+
+tsr__overlap_walk tsr__overlaps_begin(const tsr_sharding *sharding, int dim, int64_t size,
+                                      tsr__span span);
+/* False: there is no further one. */
+bool tsr__overlaps_next(tsr__overlap_walk *walk, tsr__overlap *out);
+
+/* A part of an array as the pieces that others hold of it: each combination of an overlap a dim is
+ * one. The position that has a piece is the sum of the offsets of its overlaps, the lowest of all
+ * replicas; `own` is read in the place of `leader`. */
+typedef struct tsr__piece_grid {
+  int rank;
+  int counts[TSR_MAX_RANK];
+  const tsr__overlap *overlaps[TSR_MAX_RANK];
+  int leader, own; /* -1: no position is read in the place of another */
+} tsr__piece_grid;
+
 /* As tsr_shard_box for a sharding already checked. */
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out);
 
 /* Bit mask of the mesh axes that a dim (or any dim) of the sharding uses. */
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim);
 unsigned tsr__used_axes(const tsr_sharding *sharding);
+/* Those of the mesh that no dim uses: replicas differ along them. */
+unsigned tsr__free_axes(const tsr_sharding *sharding);
 
 /* When a dim may decide how others are cut: 0 is first. Only a dim that is cut has one. */
 static inline int tsr__dim_priority(const tsr_sharding *sharding, int dim)
@@ -260,6 +328,12 @@ static inline int tsr__position_device(const tsr_sharding *sharding, int positio
   if (position < 0 || position >= tsr__positions(sharding)) return -1;
   if (!sharding->mesh) return 0;
   return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
+}
+
+/* The position of a device, -1 for none; without a mesh device 0 has position 0. */
+static inline int tsr__device_position(const tsr_sharding *sharding, int device)
+{
+  return sharding->mesh ? tsr__mesh_position(sharding->mesh, device) : device ? -1 : 0;
 }
 
 /* Whether a position has elements of its own. Where parts add up to the value, the first along

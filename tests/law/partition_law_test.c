@@ -46,36 +46,62 @@ static tsr_shape random_shape(test_rng *rng)
 
 /* ---- reshards ---- */
 
+/* One of the listed meshes, over the first devices or over any of them in any order. */
+static tsr_mesh *random_mesh(test_rng *rng, tsr_runtime *rt)
+{
+  tsr_mesh *listed = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
+  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = tsr_mesh_axis_count(listed) };
+  int devices[8];
+  if (test_range(rng, 0, 1)) return listed;
+  for (int i = 0; i < 8; i++) {
+    int at = (int)test_range(rng, 0, i);
+    devices[i] = devices[at];
+    devices[at] = i;
+  }
+  for (int a = 0; a < opts.axis_count; a++) {
+    opts.names[a] = tsr_mesh_axis_name(listed, a);
+    opts.sizes[a] = tsr_mesh_axis_size(listed, opts.names[a]);
+  }
+  opts.devices = devices;
+  return tsr_mesh_make_with(rt, &opts);
+}
+
+/* Any placement; mostly on a mesh, now and then with sums along an axis that are not added up. */
+static tsr_sharding random_side(test_rng *rng, const tsr_mesh *mesh, int rank, int unplaced)
+{
+  char spec[64];
+  tsr_sharding at = tsr_on(mesh, random_spec(rng, mesh, rank, spec));
+  if (test_range(rng, 0, 5) == 0)
+    at.unreduced = (uint8_t)(tsr__free_axes(&at) & (unsigned)test_random(rng));
+  if (test_range(rng, 1, unplaced) == 1) at = (tsr_sharding){ .mesh = NULL };
+  return tsr__sharding_canon(&at);
+}
+
+static void check_bytes(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                        int64_t crossing)
+{
+  unsigned axes;
+  CHECK_I64(tsr__reshard_bytes(from, to, TSR_F64, shape), 8 * crossing);
+  CHECK_I64(tsr__reshard_bytes(from, to, TSR_I32, shape), 4 * crossing);
+  int64_t bits = tsr__reshard_bytes(from, to, TSR_BOOL, shape);
+  CHECK(bits >= (crossing + 7) / 8 && bits <= crossing);
+  CHECK_I64(tsr__reshard_weight(from, to, TSR_F64, shape), 8 * crossing);
+  CHECK(tsr__reshard_weight(from, to, TSR_BOOL, shape) <= bits);
+  if (tsr__reshard_move(from, to, shape, &axes) == TSR__MOVE_SLICE) CHECK_I64(crossing, 0);
+}
+
 TEST_TIMEOUT(pieces_tile_and_bytes_are_exact, 120)
 {
   test_rng rng = test_seeded(11);
   tsr_runtime *rt = fixture_devices("cpu:8");
-  int cases = test_quick() ? 300 : 3000;
+  int cases = test_quick() ? 600 : 6000;
   for (int i = 0; i < cases; i++) {
-    tsr_mesh *mesh = tsr_mesh_make(rt, mesh_texts[test_range(&rng, 0, MESHES - 1)]);
-    tsr_mesh *other = mesh;
-    char spec[64];
-    for (int k = 0; k < 4; k++) {
-      tsr_mesh *guess = tsr_mesh_make(rt, mesh_texts[test_range(&rng, 0, MESHES - 1)]);
-      if (tsr_mesh_device_count(guess) == tsr_mesh_device_count(mesh)) other = guess;
-    }
+    tsr_mesh *mesh = random_mesh(&rng, rt), *other = test_range(&rng, 0, 1) ? mesh : NULL;
+    if (!other) other = random_mesh(&rng, rt);
     tsr_shape shape = random_shape(&rng);
-    tsr_sharding from = tsr_on(mesh, random_spec(&rng, mesh, shape.rank, spec));
-    tsr_sharding to = tsr_on(other, random_spec(&rng, other, shape.rank, spec));
-    if (test_range(&rng, 0, 9) == 0) from = (tsr_sharding){ .mesh = NULL };
-    if (test_range(&rng, 0, 19) == 0) to = (tsr_sharding){ .mesh = NULL };
-    from = tsr__sharding_canon(&from);
-    to = tsr__sharding_canon(&to);
-    int64_t crossing = check_reshard(&from, &to, &shape);
-    CHECK_I64(tsr__reshard_bytes(&from, &to, TSR_F64, &shape), 8 * crossing);
-    CHECK_I64(tsr__reshard_bytes(&from, &to, TSR_I32, &shape), 4 * crossing);
-    int64_t bits = tsr__reshard_bytes(&from, &to, TSR_BOOL, &shape);
-    CHECK(bits >= (crossing + 7) / 8 && bits <= crossing);
-    CHECK_I64(tsr__reshard_weight(&from, &to, TSR_F64, &shape), 8 * crossing);
-    CHECK(tsr__reshard_weight(&from, &to, TSR_BOOL, &shape) <= bits);
-    unsigned axes;
-    int move = tsr__reshard_move(&from, &to, &shape, &axes);
-    if (move == TSR__MOVE_SLICE) CHECK_I64(crossing, 0);
+    tsr_sharding from = random_side(&rng, mesh, shape.rank, 10);
+    tsr_sharding to = random_side(&rng, other, shape.rank, 20);
+    check_bytes(&from, &to, &shape, check_reshard(&from, &to, &shape));
   }
 }
 

@@ -2,6 +2,8 @@
  *   - the parts of replica leaders tile an array, and replicas hold what their leader holds;
  *   - each part is what dealing elements out one by one gives;
  *   - dropping the minor axis of a dim never moves a border;
+ *   - groups, the parts of a dim and the positions of devices that arithmetic finds are those that
+ *     a search over all positions finds;
  *   - canonical forms are idempotent, and equal exactly when every position holds the same;
  *   - what is written can be read again. */
 #include <stdio.h>
@@ -216,6 +218,174 @@ TEST(dropping_the_minor_axis_moves_no_border)
     CHECK_I64(first, whole_start);
     CHECK_I64(last, whole_start + whole_length);
   }
+  tsr_runtime_close(rt);
+}
+
+/* ---- arithmetic and search ------------------------------------------------------------------- */
+
+/* The coordinates of all positions, counted on one by one, the last axis fastest. */
+static void count_coords(const tsr_mesh *mesh, int64_t coords[DEVICES][TSR_MAX_AXES])
+{
+  memset(coords[0], 0, sizeof coords[0]);
+  for (int at = 1; at < mesh->device_count; at++) {
+    memcpy(coords[at], coords[at - 1], sizeof coords[at]);
+    for (int a = mesh->axis_count - 1; ++coords[at][a] == mesh->sizes[a]; a--) coords[at][a] = 0;
+  }
+}
+
+/* Whether two positions differ along some axes alone. */
+static bool in_one_group(const int64_t *left, const int64_t *right, int axes, unsigned along)
+{
+  for (int a = 0; a < axes; a++)
+    if (left[a] != right[a] && !(along >> a & 1)) return false;
+  return true;
+}
+
+TEST(groups_are_those_that_a_search_finds)
+{
+  tsr_runtime *rt = fixture_devices("cpu:24");
+  test_rng rng = test_seeded(8);
+
+  for (int i = 0; i < rounds(2000); i++) {
+    tsr_mesh *mesh = random_mesh(&rng, rt);
+    unsigned along = (unsigned)test_random(&rng) & 255;
+    int64_t coords[DEVICES][TSR_MAX_AXES];
+    int groups = 0;
+    count_coords(mesh, coords);
+    for (int at = 0; at < mesh->device_count; at++) {
+      int members[DEVICES], count = 0, index = -1;
+      for (int other = 0; other < mesh->device_count; other++) {
+        if (!in_one_group(coords[at], coords[other], mesh->axis_count, along)) continue;
+        if (other == at) index = count;
+        members[count++] = other;
+      }
+      CHECK_I64(tsr__mesh_group_size(mesh, along), count);
+      CHECK_I64(tsr__mesh_group_leader(mesh, along, at), members[0]);
+      CHECK_I64(tsr__mesh_group_index(mesh, along, at), index);
+      if (members[0] != at) continue;
+      CHECK_I64(tsr__mesh_group_offset(mesh, ~along, groups++), at);
+      for (int m = 0; m < count; m++)
+        CHECK_I64(at + tsr__mesh_group_offset(mesh, along, m), members[m]);
+    }
+  }
+  CHECK_I64(tsr__mesh_group_size(NULL, 3), 1);
+  CHECK_I64(tsr__mesh_group_offset(NULL, 3, 0), 0);
+  CHECK_I64(tsr__mesh_group_leader(NULL, 3, 0), 0);
+  CHECK_I64(tsr__mesh_group_index(NULL, 3, 0), 0);
+  tsr_runtime_close(rt);
+}
+
+/* The lowest position whose part of a dim has an element. */
+static int position_with(const struct placement *p, int d, int64_t element)
+{
+  for (int at = 0; at < tsr__positions(&p->sharding); at++) {
+    tsr__span span = tsr__dim_span(&p->sharding, d, p->shape.dims[d], at);
+    if (element >= span.start && element < span.start + span.length) return at;
+  }
+  FAIL("no position has element %lld", (long long)element);
+}
+
+TEST(parts_of_a_dim_are_those_that_a_search_finds)
+{
+  tsr_runtime *rt = fixture_devices("cpu:24");
+  test_rng rng = test_seeded(9);
+
+  for (int i = 0; i < rounds(5000); i++) {
+    tsr_mesh *mesh = random_mesh(&rng, rt);
+    struct placement p = random_placement(&rng, mesh, (int)test_range(&rng, 1, 3));
+    for (int d = 0; d < p.shape.rank; d++) {
+      int64_t size = p.shape.dims[d];
+      for (int at = mesh->device_count - 1; at >= 0; at--) {
+        int64_t part = tsr__dim_index(&p.sharding, d, at);
+        tsr__span span = tsr__part_span(&p.sharding, d, size, part);
+        tsr__span expected = tsr__dim_span(&p.sharding, d, size, at);
+        CHECK_I64(span.start, expected.start);
+        CHECK_I64(span.length, expected.length);
+        CHECK(tsr__part_offset(&p.sharding, d, part) <= at);
+      }
+      for (int64_t e = 0; e < size; e++) {
+        int64_t part = tsr__part_with(&p.sharding, d, size, e);
+        int lowest = position_with(&p, d, e);
+        CHECK_I64(part, tsr__dim_index(&p.sharding, d, lowest));
+        CHECK_I64(tsr__part_offset(&p.sharding, d, part), lowest);
+      }
+    }
+  }
+  tsr_runtime_close(rt);
+}
+
+/* Steps a walk to the overlap that has an element of the span, which begins there or has begun. */
+static void check_overlap(const struct placement *p, tsr__span span, int64_t element,
+                          tsr__overlap_walk *walk, tsr__overlap *at)
+{
+  int lowest = position_with(p, 0, element);
+  tsr__span part = tsr__dim_span(&p->sharding, 0, p->shape.dims[0], lowest);
+  int64_t place = element - span.start;
+  if (element == span.start || element == part.start) {
+    CHECK(tsr__overlaps_next(walk, at));
+    CHECK_I64(at->to_start, place);
+  }
+  CHECK_I64(at->part_size, part.length);
+  CHECK_I64(at->offset, lowest);
+  CHECK_I64(at->from_start + place - at->to_start, element - part.start);
+  CHECK(place < at->to_start + at->size);
+}
+
+TEST(overlaps_are_those_that_a_search_finds)
+{
+  tsr_runtime *rt = fixture_devices("cpu:24");
+  test_rng rng = test_seeded(10);
+
+  for (int i = 0; i < rounds(10000); i++) {
+    struct placement p = random_placement(&rng, random_mesh(&rng, rt), 1);
+    int64_t size = p.shape.dims[0], start = test_range(&rng, 0, size);
+    tsr__span span = { start, test_range(&rng, 0, size - start) };
+    tsr__overlap_walk walk = tsr__overlaps_begin(&p.sharding, 0, size, span);
+    tsr__overlap at = { 0 };
+    for (int64_t e = start; e < start + span.length; e++) check_overlap(&p, span, e, &walk, &at);
+    CHECK_I64(at.to_start + at.size, span.length);
+    CHECK(!tsr__overlaps_next(&walk, &at));
+  }
+  tsr_runtime_close(rt);
+}
+
+/* Some devices in any order. */
+static tsr_mesh *mesh_of_some(test_rng *rng, tsr_runtime *rt)
+{
+  int devices[DEVICES];
+  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 2, .names = { "a", "b" } };
+  for (int i = 0; i < DEVICES; i++) {
+    int at = (int)test_range(rng, 0, i);
+    devices[i] = devices[at];
+    devices[at] = i;
+  }
+  opts.sizes[0] = test_range(rng, 1, 6);
+  opts.sizes[1] = test_range(rng, 1, 4);
+  opts.devices = devices;
+  return tsr_mesh_make_with(rt, &opts);
+}
+
+TEST(positions_of_devices_are_those_that_a_search_finds)
+{
+  tsr_runtime *rt = fixture_devices("cpu:24");
+  test_rng rng = test_seeded(11);
+
+  for (int i = 0; i < rounds(2000); i++) {
+    tsr_mesh *mesh = i % 4 ? mesh_of_some(&rng, rt) : random_mesh(&rng, rt);
+    CHECK_STATUS(tsr_mesh_status(mesh), TSR_OK, NULL);
+    for (int device = -2; device < DEVICES + 2; device++) {
+      int expected = -1;
+      for (int at = 0; at < mesh->device_count; at++)
+        if (tsr_mesh_device(mesh, at) == device) expected = at;
+      CHECK_I64(tsr__mesh_position(mesh, device), expected);
+    }
+  }
+  tsr_sharding nowhere = { .mesh = NULL };
+  CHECK_I64(tsr__device_position(&nowhere, 0), 0);
+  CHECK_I64(tsr__device_position(&nowhere, 1), -1);
+  tsr_mesh *sizes = tsr_mesh_abstract(rt, "a=3,b=2");
+  CHECK_I64(tsr__mesh_position(sizes, 5), 5);
+  CHECK_I64(tsr__mesh_position(sizes, 6), -1);
   tsr_runtime_close(rt);
 }
 

@@ -264,6 +264,7 @@ VOID3(number, tsr__buffer *, int64_t, int64_t)
 VOID3(from_host, const tsr__box_copy *, const void *, tsr__buffer *)
 VOID3(to_host, const tsr__box_copy *, const tsr__buffer *, void *)
 VOID4(copy, const tsr__box_copy *, const tsr__buffer *, tsr__buffer *, tsr__traffic *)
+ENTRY4(ops, bool, assemble, const tsr__assembly *, int, tsr__buffer *const *, tsr__traffic *)
 VOID4(pick, const tsr__pick *, const tsr__buffer *, tsr__buffer *, tsr__traffic *)
 VOID4(disperse, const tsr__disperse *, const tsr__buffer *, tsr__buffer *const *, tsr__traffic *)
 ENTRY3(ops, tsr__partial *, partial, tsr_runtime *, const tsr__partial_ask *, tsr__error *)
@@ -383,6 +384,7 @@ static void fill_ops(void)
   hidden_ops.from_host = hidden_from_host;
   hidden_ops.to_host = hidden_to_host;
   hidden_ops.copy = hidden_copy;
+  hidden_ops.assemble = hidden_assemble;
   hidden_ops.pick = hidden_pick;
   hidden_ops.disperse = hidden_disperse;
   hidden_ops.partial = hidden_partial;

@@ -202,38 +202,105 @@ static inline tsr_box check_box(const tsr_sharding *sharding, const tsr_shape *s
   return box;
 }
 
+/* The position that a piece grid reads an element of the array from, whose place in the target part
+ * is `place`; -1: no piece has it. `part` is where it lies in the part that is read. */
+static inline int check_grid(const tsr__piece_grid *grid, const int64_t place[TSR_MAX_RANK],
+                             int64_t part[TSR_MAX_RANK])
+{
+  int position = 0;
+  for (int d = 0; d < grid->rank; d++) {
+    int met = 0;
+    for (int i = 0; i < grid->counts[d]; i++) {
+      const tsr__overlap *o = &grid->overlaps[d][i];
+      if (place[d] < o->to_start || place[d] >= o->to_start + o->size) continue;
+      CHECK(!met++);
+      position += o->offset;
+      part[d] = o->from_start + place[d] - o->to_start;
+      CHECK(part[d] >= 0 && part[d] < o->part_size);
+    }
+    if (!met) return -1;
+  }
+  return position == grid->leader ? grid->own : position;
+}
+
+/* The position of `from` that an element of a target position should come from: that of its own
+ * device, else the lowest; -1: no position has it. */
+static inline int check_source(const tsr_sharding *from, const tsr_shape *shape, int device,
+                               const int64_t at[TSR_MAX_RANK])
+{
+  int found = -1;
+  for (int p = tsr__positions(from) - 1; p >= 0; p--) {
+    tsr_box part = check_box(from, shape, p);
+    if (!tsr__holds(from, p) || !check_inside(&part, shape->rank, at)) continue;
+    if (tsr__position_device(from, p) == device) return p;
+    found = p;
+  }
+  return found;
+}
+
+/* Where an element lies in the part of the position that it comes from, by the lists dim by dim. */
+static inline void check_listed(const tsr__reshard *move, const tsr__piece_grid *grid,
+                                const tsr_box *want, const int64_t at[TSR_MAX_RANK], int source)
+{
+  int64_t place[TSR_MAX_RANK], part[TSR_MAX_RANK];
+  for (int d = 0; d < move->shape->rank; d++) place[d] = at[d] - want->start[d];
+  CHECK_I64(check_grid(grid, place, part), source);
+  tsr_box box = check_box(move->from, move->shape, source);
+  for (int d = 0; d < move->shape->rank; d++) {
+    CHECK_I64(box.start[d] + part[d], at[d]);
+    for (int i = 0; i < grid->counts[d]; i++) {
+      const tsr__overlap *o = &grid->overlaps[d][i];
+      bool here = place[d] >= o->to_start && place[d] < o->to_start + o->size;
+      if (here) CHECK_I64(o->part_size, box.size[d]);
+    }
+  }
+}
+
+/* Checks the pieces that a position takes, and counts what comes of other devices. */
+static inline int64_t check_taken(const tsr__reshard *move, const tsr__overlaps *lists, int q,
+                                  int64_t *source)
+{
+  const tsr_shape *shape = move->shape;
+  int64_t count = tsr__shape_count(shape), crossing = 0, at[TSR_MAX_RANK] = { 0 };
+  tsr_box want = check_box(move->to, shape, q);
+  int device = tsr__position_device(move->to, q);
+  tsr__piece_grid grid;
+  bool takes = tsr__overlaps_at(move, lists, q, &grid);
+  CHECK_I64(takes, tsr__holds(move->to, q));
+  for (int64_t e = 0; e < count; e++) source[e] = -1;
+  tsr__reshard_pieces(move, q, check_piece, &(piece_map){ shape, source, 0 });
+  for (int64_t e = 0; e < count; e++) {
+    int64_t rest = e;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+      at[d] = rest % shape->dims[d];
+      rest /= shape->dims[d];
+    }
+    bool wanted = takes && check_inside(&want, shape->rank, at);
+    int expected = wanted ? check_source(move->from, shape, device, at) : -1;
+    CHECK_I64(source[e], expected);
+    if (!wanted) continue;
+    check_listed(move, &grid, &want, at, expected);
+    crossing += tsr__position_device(move->from, expected) != device;
+  }
+  return crossing;
+}
+
 /* Checks the pieces of a reshard and returns how many elements cross devices. */
 static inline int64_t check_reshard(const tsr_sharding *from, const tsr_sharding *to,
                                     const tsr_shape *shape)
 {
-  int64_t count = tsr__shape_count(shape), crossing = 0;
-  int64_t *source = malloc(((size_t)count + 1) * sizeof *source);
+  tsr__reshard move = { from, to, shape, NULL, 0 };
+  int64_t crossing = 0;
+  int64_t *source = malloc(((size_t)tsr__shape_count(shape) + 1) * sizeof *source);
+  tsr__overlaps lists;
+  tsr__heap heap;
+  tsr__arena arena;
   CHECK(source);
-  for (int q = 0; q < tsr__positions(to); q++) {
-    tsr_box want = check_box(to, shape, q);
-    int64_t at[TSR_MAX_RANK] = { 0 };
-    for (int64_t e = 0; e < count; e++) source[e] = -1;
-    tsr__reshard_pieces(&(tsr__reshard){ from, to, shape, NULL, 0 }, q, check_piece,
-                        &(piece_map){ shape, source, 0 });
-    int device = tsr__position_device(to, q);
-    for (int64_t e = 0; e < count; e++) {
-      int64_t rest = e;
-      for (int d = shape->rank - 1; d >= 0; d--) {
-        at[d] = rest % shape->dims[d];
-        rest /= shape->dims[d];
-      }
-      int local = -1, lowest = -1;
-      for (int p = tsr__positions(from) - 1; p >= 0; p--) {
-        tsr_box part = check_box(from, shape, p);
-        if (!check_inside(&part, shape->rank, at)) continue;
-        lowest = p;
-        if (tsr__position_device(from, p) == device) local = p;
-      }
-      bool wanted = check_inside(&want, shape->rank, at);
-      CHECK_I64(source[e], !wanted ? -1 : local >= 0 ? local : lowest);
-      crossing += wanted && local < 0;
-    }
-  }
+  tsr__heap_init(&heap, NULL);
+  tsr__arena_init(&arena, &heap);
+  CHECK(tsr__overlaps_make(&move, &arena, &lists));
+  for (int q = 0; q < tsr__positions(to); q++) crossing += check_taken(&move, &lists, q, source);
+  tsr__arena_free(&arena);
   free(source);
   return crossing;
 }

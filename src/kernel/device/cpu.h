@@ -63,6 +63,9 @@ void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer
 void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host);
 void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
+/* assemble.c */
+bool tsr__cpu_assemble(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                       tsr__traffic *traffic);
 /* The one routine that moves bytes from one device's pool to another's, and counts them. */
 typedef struct tsr__transfer {
   void *to;

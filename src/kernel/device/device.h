@@ -61,6 +61,24 @@ typedef struct tsr__box_copy {
   bool streams; /* it is part of more than caches hold: written past them */
 } tsr__box_copy;
 
+/* A part to be put together of its pieces (topology.h), which lie in buffers that are listed by
+ * position. Of dim `slab_dim` (-1: of none) only elements slab_start .. slab_end - 1 are copied. */
+typedef struct tsr__assembly {
+  tsr_dtype dtype;
+  tsr__buffer *to;
+  tsr__piece_grid pieces;
+  int64_t to_dims[TSR_MAX_RANK];
+  int slab_dim;
+  int64_t slab_start, slab_end;
+  tsr__progress *progress; /* these as of a copy */
+  int worker;
+  bool streams;
+} tsr__assembly;
+
+/* So many parts are put together at once, so that what is read for one is in the cache for the
+ * others. */
+enum { TSR__MOST_ASSEMBLED = 32 };
+
 /* Rows of a column to copy: `count` of them, listed in `rows` (u32) from place `first` on, to row
  * `at` on. */
 typedef struct tsr__pick {
@@ -140,6 +158,10 @@ typedef struct tsr__device_ops {
   /* Device to device; counts bytes in `traffic` when the devices differ. */
   void (*copy)(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
+  /* Pieces of several buffers to `count` parts; counts as copy does. False: a piece has no buffer,
+   * and was left out. */
+  bool (*assemble)(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                   tsr__traffic *traffic);
   /* Rows picked from a buffer, to a run of another; counts as copy does. */
   void (*pick)(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);

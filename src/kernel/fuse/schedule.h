@@ -109,6 +109,7 @@ typedef struct tsr__pieces {
   int rank;
   int64_t size[TSR_MAX_RANK];
   const tsr_box *of_member;
+  const int *first, *next; /* of the members with a member's box: the first, and the next; -1 */
 } tsr__pieces;
 
 /* Which part of every result of a group is finished in this process, by the first member that is

@@ -97,81 +97,91 @@ void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, d
 
 /* ---- groups of devices ----------------------------------------------------------------------- */
 
-/* Whether two positions differ along axes of a set alone: of such a set a group is made. Without a
- * mesh there is one position. */
-static bool same_lines(const tsr_mesh *mesh, unsigned axes, int p, int q)
+/* The part at a position; -1: it is another process's. Parts stand in order of their positions. */
+static int part_of_position(const tsr__call *call, int position)
 {
-  for (int a = 0; mesh && a < mesh->axis_count; a++)
-    if (!(axes >> a & 1) && tsr__mesh_coord(mesh, p, a) != tsr__mesh_coord(mesh, q, a))
-      return false;
-  return mesh || p == q;
+  int first = 0, count = call->part_count;
+  if (position < count && call->parts[position].position == position) return position;
+  while (count > 1) {
+    int half = count / 2;
+    if (call->parts[first + half].position <= position) first += half;
+    count -= half;
+  }
+  return count && call->parts[first].position == position ? first : -1;
 }
 
-/* Whether the groups have all their members. */
-static tsr_status all_here(const tsr__call *call, const tsr__line_groups *groups, tsr__error *error)
+/* Devices that together do a dim's lines (dim -1: that differ along the axes), in the order of the
+ * lines' pieces or of their positions. */
+typedef struct group_order {
+  unsigned axes;
+  int dim;
+} group_order;
+
+static tsr_status group_is_apart(const tsr__call *call, tsr__error *error)
 {
-  /* Parts are those of this process: a group with fewer members has the rest elsewhere. */
-  if (groups->count * groups->members == call->part_count) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED,
                         "tsr_%s: dims sharded over several processes are not yet supported; use a "
                         "mesh of this process's devices",
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
+/* A group is met at its leader, and must have all its members here. */
+static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
+                              tsr__error *error)
+{
+  const tsr_sharding *at = sharding_of(call);
+  for (int p = 0; p < call->part_count; p++) {
+    int leader = call->parts[p].position;
+    if (tsr__mesh_group_leader(at->mesh, by->axes, leader) != leader) continue;
+    for (int i = 0; i < out->members; i++) {
+      int offset = by->dim < 0 ? tsr__mesh_group_offset(at->mesh, by->axes, i)
+                               : tsr__part_offset(at, by->dim, i);
+      int part = part_of_position(call, leader + offset);
+      if (part < 0) return group_is_apart(call, error);
+      out->part[out->count * out->members + i] = part;
+    }
+    out->count++;
+  }
+  /* Members whose leader is another process's are in no group that was met. */
+  bool all = out->count * out->members == call->part_count;
+  return all ? TSR_OK : group_is_apart(call, error);
+}
+
+/* Groups are whole, so that their members are as many as there are parts; where one is not, some of
+ * it were listed. */
+static size_t group_bytes(const tsr__call *call, const tsr__line_groups *groups)
+{
+  return ((size_t)call->part_count + (size_t)groups->members) * sizeof *groups->part;
+}
+
+static tsr_status make_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
+                              tsr__error *error)
+{
+  *out = (tsr__line_groups){ .members = tsr__mesh_group_size(sharding_of(call)->mesh, by->axes) };
+  out->part = tsr__new(&call->rt->heap, group_bytes(call, out));
+  if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  return fill_groups(call, by, out, error);
+}
+
 /* Lines that are cut lie in parts of several devices: such parts are a group, and its members stand
  * in the order of their pieces of the line. */
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
 {
-  const tsr_sharding *at = sharding_of(call);
-  int dim = tsr__call_dim(call), members = (int)tsr__dim_parts(at, dim);
-  size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
-  /* Room for as many groups as there are parts, each with all its members. */
-  *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
-  if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
-  for (int p = 0; p < call->part_count; p++) {
-    int position = call->parts[p].position, g = 0;
-    while (g < out->count && !same_lines(at->mesh, tsr__dim_axes(at, dim), position,
-                                         call->parts[out->part[g * members]].position))
-      g++;
-    if (g == out->count) {
-      for (int i = 0; i < members; i++) out->part[g * members + i] = p; /* until it is met */
-      out->count++;
-    }
-    out->part[g * members + tsr__dim_index(at, dim, position)] = p;
-  }
-  return all_here(call, out, error);
+  int dim = tsr__call_dim(call);
+  const group_order by = { tsr__dim_axes(sharding_of(call), dim), dim };
+  return make_groups(call, &by, out, error);
 }
 
 tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_groups *out,
                             tsr__error *error)
 {
-  const tsr_mesh *mesh = sharding_of(call)->mesh;
-  /* A group has a position for each place along the axes. */
-  int members = 1;
-  for (int a = 0; mesh && a < mesh->axis_count; a++)
-    if (axes >> a & 1) members *= (int)mesh->sizes[a];
-  size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
-  *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
-  if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
-  /* -1: no member yet. */
-  memset(out->part, -1, bytes);
-  for (int p = 0; p < call->part_count; p++) {
-    int position = call->parts[p].position, g = 0, k = 0;
-    while (g < out->count &&
-           !same_lines(mesh, axes, position, call->parts[out->part[g * members]].position))
-      g++;
-    if (g == out->count) out->count++;
-    /* Members in the order of their positions, as parts are listed so. */
-    while (out->part[g * members + k] >= 0) k++;
-    out->part[g * members + k] = p;
-  }
-  return all_here(call, out, error);
+  const group_order by = { axes, -1 };
+  return make_groups(call, &by, out, error);
 }
 
 void tsr__line_groups_free(const tsr__call *call, tsr__line_groups *groups)
 {
-  size_t bytes = (size_t)call->part_count * (size_t)groups->members * sizeof *groups->part;
-  tsr__del(&call->rt->heap, groups->part, bytes);
+  tsr__del(&call->rt->heap, groups->part, group_bytes(call, groups));
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

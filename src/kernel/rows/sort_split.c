@@ -19,17 +19,18 @@ enum { SAMPLES = 1024, SAMPLES_MOST = 1 << 17, BLOCK = 512, FEW = 24 };
 
 #define SIGN (UINT64_C(1) << 63)
 
+/* A row: its words in order, the first of which counts most, and where it stands. */
 typedef struct place {
-  const uint64_t *word; /* of its row: words are `stride` apart */
-  int64_t stride, row;
+  uint64_t first;
+  const uint64_t *word;
+  int64_t row;
   int words, part;
 } place;
 
-/* Words in order, the first one counts most. */
-static int compare_words(const uint64_t *a, int64_t a_stride, const place *b)
+static int compare_words(const uint64_t *a, int64_t stride, const place *b)
 {
   for (int w = 0; w < b->words; w++) {
-    uint64_t x = a[w * a_stride], y = b->word[w * b->stride];
+    uint64_t x = a[w * stride], y = b->word[w];
     if (x != y) return x < y ? -1 : 1;
   }
   return 0;
@@ -38,7 +39,8 @@ static int compare_words(const uint64_t *a, int64_t a_stride, const place *b)
 static int by_place(const void *left, const void *right)
 {
   const place *a = left, *b = right;
-  int order = compare_words(a->word, a->stride, b);
+  if (a->first != b->first) return a->first < b->first ? -1 : 1;
+  int order = compare_words(a->word, 1, b);
   if (order) return order;
   if (a->part != b->part) return a->part < b->part ? -1 : 1;
   return (a->row > b->row) - (a->row < b->row);
@@ -81,13 +83,21 @@ static tsr_status no_memory(tsr__error *error, int parts)
                         "sort: no memory for the splitters of %d devices; free some arrays", parts);
 }
 
+/* Places for all parts: half of the rows where these are few, since sorting the sample would take
+ * longer than sorting the rows does. A third more than its share no part gets nearly ever. */
+static int64_t sample_room(const tsr__sample_ask *ask)
+{
+  int64_t room = (int64_t)SAMPLES * ask->parts->count, half = ask->total / 2 + 1;
+  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
+  return room < half ? room : half;
+}
+
 /* Every part with rows gives one place at least, so a splitter exists even for few rows. */
 tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
                                  tsr__error *error)
 {
   const tsr__parts *parts = ask->parts;
-  int64_t room = (int64_t)SAMPLES * parts->count;
-  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
+  int64_t room = sample_room(ask);
   *out = (tsr__sort_sample){ .words = ask->keys->words };
   /* Each part rounds up. */
   out->bytes = (size_t)(room + parts->count) * tsr__sort_sample_bytes(out->words);
@@ -122,8 +132,11 @@ static void choose(split_job *job)
   int64_t count = sample->count;
   for (int64_t i = 0; i < count; i++) {
     const uint64_t *from = sample->place + i * (sample->words + 2);
-    job->places[i] = (place){ from, 1, (int64_t)from[sample->words + 1], sample->words,
-                              (int)from[sample->words] };
+    job->places[i] = (place){ .first = *from,
+                              .word = from,
+                              .row = (int64_t)from[sample->words + 1],
+                              .words = sample->words,
+                              .part = (int)from[sample->words] };
   }
   /* Places differ, so the order of equal words is settled by part and row: the same splitters for
    * any sort. */
@@ -170,7 +183,7 @@ static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *b
   /* From `least` on where equal words go above it, else from the next word on. Nothing is above the
    * largest word. */
   for (int s = 0; s < job->splitters; s++) {
-    uint64_t least = *job->splitter[s].word;
+    uint64_t least = job->splitter[s].first;
     if (reached(&job->splitter[s], rows->part, rows->start)) border[n++] = least;
     else if (least < UINT64_MAX) border[n++] = least + 1;
   }

@@ -85,11 +85,12 @@ static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *erro
   return main.ops->read(&f, error);
 }
 
-/* Whether two members get the same of a result: without pieces all of it. */
-static bool same_piece(const tsr__all_reduce *c, int a, int b)
+/* The members that get the same of a result as a leader, who is the first of them: without pieces
+ * all do. -1: no further one. */
+static int next_alike(const tsr__all_reduce *c, int member)
 {
-  const tsr__pieces *pieces = c->pieces;
-  return !pieces || !memcmp(&pieces->of_member[a], &pieces->of_member[b], sizeof(tsr_box));
+  if (c->pieces) return c->pieces->next[member];
+  return member + 1 < c->member_count ? member + 1 : -1;
 }
 
 /* What several processes finish together each of them copies to its own devices only, as others
@@ -101,8 +102,8 @@ void tsr__send_results(const meeting *m, int member, int k, const run *r)
   size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
   const char *from = tsr__cpu_data(c->outputs[member][k]);
   if (c->share.again) m->traffic->bytes += (int64_t)bytes;
-  for (int to = 0; to < c->member_count; to++)
-    if (to != member && c->outputs[to][k] && same_piece(c, member, to))
+  for (int to = c->pieces ? member : 0; to >= 0; to = next_alike(c, to))
+    if (to != member && c->outputs[to][k])
       tsr__cpu_move(&(tsr__transfer){ (char *)tsr__cpu_data(c->outputs[to][k]) + begin,
                                       from + begin, bytes, c->devices[to], c->devices[member],
                                       m->streams },
@@ -207,19 +208,22 @@ static int sharer_of(const tsr__all_reduce *c)
   return member;
 }
 
-bool tsr__leads_piece(const tsr__all_reduce *c, int member)
+int tsr__next_leader(const tsr__all_reduce *c, int member)
 {
-  int first = 0;
-  if (!c->pieces) return sharer_of(c) == member;
-  while (!same_piece(c, first, member)) first++;
-  return first == member && is_here(c, member);
+  if (!c->pieces) {
+    int sharer = sharer_of(c);
+    return sharer < member ? c->member_count : sharer;
+  }
+  while (member < c->member_count && (c->pieces->first[member] != member || !is_here(c, member)))
+    member++;
+  return member;
 }
 
 static tsr_status scatter(const meeting *m)
 {
   tsr_status status = TSR_OK;
-  for (int member = 0; member < m->c->member_count && !status; member++) {
-    if (!tsr__leads_piece(m->c, member)) continue;
+  for (int member = tsr__next_leader(m->c, 0); member < m->c->member_count && !status;
+       member = tsr__next_leader(m->c, member + 1)) {
     /* All of a member's piece meets before any of it is read. */
     status = each_run(m, member, false);
     if (!status) status = each_run(m, member, true);

@@ -543,13 +543,22 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
   out->tasks = (out->count + out->chunk - 1) / out->chunk;
 }
 
+/* The part of a task: the last one whose tasks begin at its number or before. */
+static int part_of_task(const tsr__job *job, int64_t number)
+{
+  int first = 0;
+  for (int count = job->run->part_count, half; count > 1; count -= half) {
+    half = count / 2;
+    if (job->cuts[first + half].first <= number) first += half;
+  }
+  return first;
+}
+
 /* Numbers of tasks go on from part to part, so that one list serves all devices. */
 static void run_task(void *user, int64_t number, int worker)
 {
   tsr__job *job = user;
-  int part = 0;
-  /* Parts are few, at most one a device. */
-  while (number >= job->cuts[part].first + job->cuts[part].tasks) part++;
+  int part = part_of_task(job, number);
   const cut *c = &job->cuts[part];
   int64_t from = (number - c->first) * c->chunk;
   int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;

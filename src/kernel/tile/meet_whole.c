@@ -283,8 +283,9 @@ static int64_t list_shares(whole_job *job)
   int64_t bytes = 0;
   for (int k = 0; k < c->final_count; k++) {
     const tsr__accum *accum = &c->schedule->accums[c->accums[accum_at(c, k)]];
-    for (int member = 0; member < c->member_count && accum->whole; member++) {
-      if (!tsr__leads_piece(c, member)) continue;
+    if (!accum->whole) continue;
+    for (int member = tsr__next_leader(c, 0); member < c->member_count;
+         member = tsr__next_leader(c, member + 1)) {
       share *s = &job->shares[job->share_count];
       bool brings = !c->share.again && is_first(c, k);
       *s = (share){ k, member, brings, tsr__runs_of(c, member, c->out_counts[k]), 0, 0, 0 };

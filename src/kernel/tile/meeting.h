@@ -34,9 +34,9 @@ typedef struct tsr__piece_runs {
 tsr__piece_runs tsr__runs_of(const tsr__all_reduce *c, int member, int64_t elements);
 tsr__piece_run tsr__piece_run_at(const tsr__piece_runs *piece, int64_t index);
 
-/* Whether a member is the first of those that get the same of a result, and finishes it for them,
- * on a device of this process. */
-bool tsr__leads_piece(const tsr__all_reduce *c, int member);
+/* The next member, from `member` on, that finishes a piece of the results on a device of this
+ * process, for all that get the same piece; member_count: there is none. */
+int tsr__next_leader(const tsr__all_reduce *c, int member);
 /* To the others that get what a member finished of result `k`. */
 void tsr__send_results(const tsr__meeting_now *m, int member, int k, const tsr__piece_run *r);
 
