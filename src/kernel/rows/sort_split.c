@@ -83,21 +83,13 @@ static tsr_status no_memory(tsr__error *error, int parts)
                         "sort: no memory for the splitters of %d devices; free some arrays", parts);
 }
 
-/* Places for all parts: half of the rows where these are few, since sorting the sample would take
- * longer than sorting the rows does. A third more than its share no part gets nearly ever. */
-static int64_t sample_room(const tsr__sample_ask *ask)
-{
-  int64_t room = (int64_t)SAMPLES * ask->parts->count, half = ask->total / 2 + 1;
-  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
-  return room < half ? room : half;
-}
-
 /* Every part with rows gives one place at least, so a splitter exists even for few rows. */
 tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
                                  tsr__error *error)
 {
   const tsr__parts *parts = ask->parts;
-  int64_t room = sample_room(ask);
+  int64_t room = (int64_t)SAMPLES * parts->count;
+  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
   *out = (tsr__sort_sample){ .words = ask->keys->words };
   /* Each part rounds up. */
   out->bytes = (size_t)(room + parts->count) * tsr__sort_sample_bytes(out->words);
