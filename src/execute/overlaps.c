@@ -5,6 +5,8 @@
  * otherwise than planned get their own, which take about as long as the parts' list is. */
 #include "execute/engine.h"
 
+/* Whether two moves of one node have the same overlaps. Their blocks are the node's, and the device
+ * that a move without a mesh ends on has no part in them. */
 static bool same_move(const tsr__reshard *a, const tsr__reshard *b)
 {
   return !memcmp(a->from, b->from, sizeof *a->from) && !memcmp(a->to, b->to, sizeof *a->to) &&

@@ -25,6 +25,9 @@ static tsr__span wanted_span(const tsr__reshard *move, int d, int64_t part)
   return (tsr__span){ start, left < 0 ? 0 : left < size ? left : size };
 }
 
+/* The span that a position of `to` takes along a dim.
+ *
+ * A move of blocks reads the number of the part first, since the items are shared out by it. */
 static tsr__span wanted_at(const tsr__reshard *move, int d, int to_position)
 {
   if (!move->blocks) return tsr__dim_span(move->to, d, move->shape->dims[d], to_position);

@@ -73,6 +73,8 @@ static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overla
 
 /* ---- what the pieces of a walk have in common ------------------------------------------------ */
 
+/* Whether a piece has all elements of a dim, both of the part that it comes from and of the result.
+ * Neighbours along the dim before it are neighbours in memory then. */
 static bool is_whole_dim(const walk *w, int d)
 {
   return w->at[d].size == w->at[d].part_size && w->at[d].size == w->job->to_dims[d];
@@ -134,6 +136,7 @@ static bool batch_goes_on(batch *b, const tsr__assembly *job, int64_t bytes)
   return !job->progress || !tsr__progress_stops(job->progress, job->worker);
 }
 
+/* The piece of one overlap as a box; the other dims stand where the walk has put them. */
 static void copy_piece_box(walk *w, const tsr__overlap *o, const tsr__buffer *from,
                            tsr__traffic *traffic)
 {
@@ -159,6 +162,8 @@ static void copy_piece_box(walk *w, const tsr__overlap *o, const tsr__buffer *fr
                 from, w->job->to, traffic);
 }
 
+/* The pieces of a walk, each as a box. Bits are copied so, and pieces of several elements along two
+ * dims or more that are not whole, whose runs lie at two distances. */
 static bool copy_boxes(batch *b, walk *w)
 {
   enum { OF_BOX = 1 << 12 }; /* stands for the time that describing a box takes */
@@ -205,6 +210,8 @@ static void copy_runs(const run_list *r, bool streams)
   }
 }
 
+/* The first byte of a piece in its buffer. Dims before the walked one count parts of the walked
+ * dim, whose sizes may differ by one element, so that this sum depends on the overlap twice. */
 static inline const char *piece_source(const lane *l, const tsr__overlap *o,
                                        const tsr__buffer *from)
 {
@@ -261,7 +268,10 @@ static inline int64_t copy_piece_runs(batch *b, lane *l, const tsr__overlap *o)
   return run * runs;
 }
 
-/* Whether pieces of lanes are one word each, at the same place of their parts, of the same buffers:
+/* Moves of elements between many devices end here: each device has one element for each other
+ * device.
+ *
+ * Whether pieces of lanes are one word each, at the same place of their parts, of the same buffers:
  * an even cut of a dim by elements. */
 static bool are_words(const batch *b)
 {
@@ -313,6 +323,8 @@ static inline void copy_list(const word_list *list, char *to, int64_t still, int
   }
 }
 
+/* All words of a lane lie at one place of their buffers: parts of one size begin alike, and the
+ * lane takes the same element of each (are_words). */
 static word_lanes word_lanes_of(const batch *b)
 {
   word_lanes out = { .count = b->lanes, .lowest = b->lane->device, .highest = b->lane->device };
@@ -326,7 +338,8 @@ static word_lanes word_lanes_of(const batch *b)
   return out;
 }
 
-/* Lanes of other devices than a buffer's. */
+/* Lanes of other devices than a buffer's, each of which takes a word across. A device outside the
+ * range of the lanes' devices is told from all at once. */
 static int others_than(const word_lanes *lanes, int device)
 {
   int others = 0;
@@ -370,6 +383,8 @@ static bool copy_word_lanes(batch *b)
   return batch_goes_on(b, first->job, word * b->overlaps * b->lanes);
 }
 
+/* Pieces of any length. All lanes take their pieces of one overlap before the next overlap, so that
+ * a line of memory that the first lane brings is still near when the last one reads it. */
 static bool copy_unlike(batch *b)
 {
   bool on = true;
@@ -437,6 +452,8 @@ static bool next_index(const walk *w, int *index)
   return false;
 }
 
+/* A lane is a walk with its strides in bytes. Its buffers are counted from the position where the
+ * walk stands, so that the offset of an overlap alone finds the buffer of a piece. */
 static void add_lane(batch *b, const walk *w)
 {
   const tsr__assembly *job = w->job;

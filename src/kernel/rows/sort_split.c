@@ -64,12 +64,13 @@ static void sample_part(const tsr__packed_keys *keys, int64_t rows, int part, in
                         tsr__sort_sample *out)
 {
   /* A row out of each stretch of equal length, at a place that the salt picks: keys that repeat
-   * with a period are met like others. */
+   * with a period are met like others. The stretches cover all rows, so that the sample of ordered
+   * keys does not end before the keys do. */
   if (wanted > rows) wanted = rows;
   for (int64_t i = 0; i < wanted; i++) {
-    int64_t stride = rows / wanted;
+    int64_t first = i * rows / wanted, end = (i + 1) * rows / wanted;
     uint64_t salt = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
-    int64_t row = i * stride + (int64_t)((salt >> 32) % (uint64_t)stride);
+    int64_t row = first + (int64_t)((salt >> 32) % (uint64_t)(end - first));
     uint64_t *to = out->place + out->count++ * (keys->words + 2);
     for (int w = 0; w < keys->words; w++) to[w] = keys->word[part][w * rows + row];
     to[keys->words] = (uint64_t)part;
