@@ -1,8 +1,8 @@
 /* Copies of boxes between dense arrays: host and device, device and device.
  *
- * A box is copied run by run: a run is what lies without gaps in both arrays. Bools are bytes on
- * the host and bits on devices, so their runs start and end anywhere in a word; words at the
- * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
+ * A box is copied run by run: a run lies without gaps in both arrays. Bools are bytes on the host
+ * and bits on devices, so their runs start and end anywhere in a word; words at the ends are read,
+ * changed and written back, hence one copy at a time into a buffer of bools. */
 #include "kernel/device/cpu.h"
 #include "kernel/device/put_line.h"
 #include "kernel/device/spaced.h"
@@ -11,9 +11,9 @@
 #define ASK_AFTER ((int64_t)1 << 20)
 
 typedef struct runs {
-  int rank; /* of the outer dims, which are walked */
+  int rank; /* outer dims, which are walked */
   int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
-  int64_t length, from, to; /* elements of a run; where the first starts */
+  int64_t length, from, to; /* elements of a run; places where the first starts */
   int64_t step;             /* between neighbours of a run, where they are copied from */
 } runs;
 
@@ -60,7 +60,7 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   return true;
 }
 
-/* One run: where it starts in both arrays, its elements, what lies between them, bytes of one. */
+/* One run: its start in both arrays, its elements, the distance between them, the bytes of one. */
 typedef struct run {
   void *to;
   const void *from;
@@ -94,7 +94,7 @@ static void run_plain(const run *r)
          (const char *)r->from + (size_t)r->from_at * r->size, (size_t)r->n * r->size);
 }
 
-/* Lines of the target are not read first, and do not drive out what is read again. */
+/* Lines of the target are not read first, and do not evict lines that are read again. */
 static void run_streaming(const run *r)
 {
   char *to = (char *)r->to + (size_t)r->to_at * r->size;
@@ -149,8 +149,8 @@ static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, in
   return true;
 }
 
-/* Of one dim, and over before anybody would be asked: a slice of a loop's step is such a box, and
- * of few elements planning it costs more than copying it. */
+/* One dim, and over before anybody would be asked: a slice of a loop's step is such a box, and of
+ * few elements planning it costs more than copying it. */
 static bool is_short_run(const tsr__box_copy *copy)
 {
   return copy->rank == 1 && !copy->from_step && copy->size[0] > 0 && copy->size[0] < ASK_AFTER;
@@ -204,7 +204,7 @@ void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *
            copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
 }
 
-/* Bools are counted as what their bits take, in whole bytes. */
+/* Bools count as the bytes of their bits, rounded up. */
 void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic)
 {
@@ -216,8 +216,8 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
 
-/* The one place where bytes between devices are counted for what is no box: records, partials,
- * words. */
+/* The one place that counts bytes between devices for transfers that are not boxes: records,
+ * partials, words. */
 void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic)
 {
   if (carry->streams) tsr__put_run(carry->to, carry->from, carry->bytes);

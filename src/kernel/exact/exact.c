@@ -46,11 +46,11 @@ static void add_at(int64_t *word, uint64_t mantissa, int position, bool negative
 
 typedef struct parts {
   uint64_t mantissa;
-  int position; /* of the mantissa's lowest bit above 2^-1074 */
+  int position; /* place of the mantissa's lowest bit above 2^-1074 */
   bool negative;
 } parts;
 
-/* Takes a finite value apart; for the others returns the flag that stands for them. */
+/* Takes a finite value apart; other values return the flag that stands for them. */
 static uint32_t take_apart(double value, parts *out)
 {
   uint64_t bits;
@@ -64,7 +64,7 @@ static uint32_t take_apart(double value, parts *out)
   if (exponent == 0x7ff) {
     out->mantissa = 0;
     out->position = 0;
-    /* Specials become flags. Nothing of them is added, so what was finite stays exact beside
+    /* Specials become flags. No part of a special is added, so the finite sum stays exact beside
      * them. */
     if (fraction) return TSR__SAW_NAN | TSR__SAW_OTHER;
     return (out->negative ? TSR__SAW_NINF : TSR__SAW_PINF) | TSR__SAW_OTHER;
@@ -72,7 +72,7 @@ static uint32_t take_apart(double value, parts *out)
   return bits == (uint64_t)1 << 63 ? TSR__SAW_NEG_ZERO : TSR__SAW_OTHER;
 }
 
-/* After carrying each word is below 2^32 again: as if one number had been added. */
+/* After carrying each word is below 2^32 again: this counts as one addition. */
 static void count_add(int64_t *word, int count, uint32_t *adds)
 {
   if (++*adds < NORMALISE_AFTER) return;

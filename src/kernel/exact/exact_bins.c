@@ -15,15 +15,15 @@ void tsr__bins_init(tsr__bins *b, const tsr__exact_ops *ops, tsr__heap *heap, vo
   memset(b->sum++, 0, ((size_t)count + 1) * sizeof *b->sum);
 }
 
-/* They are three times as large as the integers, and of many bins nothing ever comes there. */
+/* The sums are three times as large as the integers, and many bins never need them. */
 void tsr__bins_begin(tsr__bins *b)
 {
   if (!b->begun) tsr__rows_clear(&b->rows);
   b->begun = true;
 }
 
-/* The sums first .. as doubles of which two make one. Returns which bits of the places are not 0
- * in `some`, and whether the second ones matter. */
+/* The sums first .. as pairs of doubles whose sums they are. Returns which bits of the places are
+ * not 0 in `some`, and whether the second ones matter. */
 static bool split_sums(const tsr__bins *b, int64_t first, int n, double high[2][BLOCK])
 {
   const int64_t *sum = b->sum + first;
@@ -89,7 +89,8 @@ void tsr__bins_join(tsr__bins *into, tsr__bins *from)
   into->ops->rows_merge(&into->rows, 0, &from->rows);
 }
 
-/* A unit that suits the largest of some values; where there is none, any will do. */
+/* A unit that suits the largest of some values; any unit will do if all values are 0 or not
+ * finite. */
 static double unit_for(const tsr__reals *x)
 {
   double most = 0;
@@ -111,8 +112,9 @@ static int count_bits(const uint64_t *bits, int n)
   return count;
 }
 
-/* Values as whole numbers. Where many are none the unit is guessed anew, if emptying costs no more
- * than what was added since; and if that does not help, no more. */
+/* Values as whole numbers. If many values are not whole numbers, the unit is guessed anew, provided
+ * that emptying the bins costs no more than the additions since the last time; and if that does not
+ * help, no more. */
 static void to_units(tsr__bins *b, const tsr__reals *x, int64_t *whole, uint64_t *left)
 {
   b->ops->whole_units(whole, left, x, b->unit);

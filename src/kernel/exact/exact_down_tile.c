@@ -6,7 +6,7 @@
  *                      s s s s s s    sums in f64, and of squares `high` and `low`, as exact_tile.c
  *                      m m m m m m    has them; the largest and the smallest size that was met
  *
- * Of a group of 64 rows whose sizes in a column are at most 22 binades apart no addition rounds:
+ * No addition rounds in a group of 64 rows whose sizes in a column are at most 22 binades apart:
  *
  *     x    24 bits, 22 binades and 64 of them                            52 bits
  *     low  of squares below 2^G: multiples of 2^(G - 92), sums 2^(G-40)  52 bits
@@ -31,7 +31,7 @@ typedef struct group {
   int n, rows;
 } group;
 
-/* Of the columns of a band. */
+/* State per column of a band. */
 typedef struct band {
   double sum[BAND], high[BAND], low[BAND];
   uint32_t most[BAND], least[BAND]; /* bits of sizes; `least` is 1 less, so that 0 is the largest */
@@ -110,8 +110,9 @@ INLINE void add_down(band *b, int i, const group *g, bool squares)
   if (squares) store(b->low + i, low);
 }
 
-/* The rows behind are asked for meanwhile, a line a step, into the second cache: lines of eight
- * rows a power of two apart, and the sums, are more than a set of the first one has room for. */
+/* The rows of the next group are prefetched meanwhile, a line a step, into the second cache: lines
+ * of eight rows a power of two apart, and the sums, are more than a set of the first one has room
+ * for. */
 INLINE void add_some_rows(band *b, const group *g, bool squares)
 {
   for (int i = 0; i + WORDS <= g->n; i += WORDS) {
@@ -140,7 +141,7 @@ INLINE void add_group(band *b, const group *g, bool squares)
     add_some_rows(b, &(group){ g->x + r * g->stride, g->stride, g->n, 1 }, squares);
 }
 
-/* Whether what was added in a column is exact. The exponents of denormals count as those of the
+/* Whether the additions in a column were exact. The exponents of denormals count as those of the
  * smallest normal numbers, whose last place they share. */
 INLINE bool is_exact(const band *b, int i, bool squares)
 {
@@ -149,7 +150,7 @@ INLINE bool is_exact(const band *b, int i, bool squares)
   return b->most[i] && most < SPECIAL && most <= from && from - (least ? least : 1) <= FAR;
 }
 
-/* What the next group may meet. */
+/* Raises the bounds that the next group may meet. */
 INLINE void raise_tops(band *b, int n)
 {
   for (int i = 0; i < n; i++) {

@@ -7,8 +7,9 @@
  *     f64   two: what the first could not take the second takes whole, or the element is left;
  *           both are then added, which rounds once
  *
- * Invariant: what is written is what an accumulator would give, -0 included, which is the sum of
- * nothing but -0. Infinities, NaN and what overflows on the way leave remainders that are not 0. */
+ * Invariant: the written sum is the one that an accumulator would give, -0 included, which is the
+ * sum of nothing but -0. Infinities, NaN and overflows on the way leave remainders that are not
+ * 0. */
 #include "kernel/exact/exact_lanes.h"
 
 /* The lanes of a step that lie in front of the end. */
@@ -119,8 +120,8 @@ void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x)
 
 typedef float wide_floats __attribute__((vector_size(sizeof(vw))));
 
-/* Sums of two as the machine rounds them, which is right but for the bits of NaN; what is none or
- * too large is left. Returns how many elements are done. */
+/* Sums of two as the machine rounds them, which is right but for the bits of NaN; sums that are NaN
+ * or too large are left. Returns how many elements are done. */
 INLINE int add_two(float *out, uint64_t *left, const tsr__few *x)
 {
   const float *one = x->x[0], *two = x->x[1];
@@ -160,7 +161,7 @@ void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *
   }
 }
 
-/* As tsr__two_sum, a lane each. */
+/* Like tsr__two_sum, a lane each. */
 INLINE vd two_sum(vd a, vd b, vd *low)
 {
   vd sum = a + b;

@@ -21,8 +21,8 @@ typedef struct halves {
   vi upper;
 } halves;
 
-/* `value >> 32` rounds down, so the true sum lies between base and base + 2^42: of all numbers
- * that agree with `wrapped` modulo 2^64 only one does. */
+/* `value >> 32` rounds down, so the true sum lies between base and base + 2^42: only one number in
+ * that range agrees with `wrapped` modulo 2^64. */
 INLINE void halves_add(halves *h, vi value)
 {
   h->wrapped += (vu)value;

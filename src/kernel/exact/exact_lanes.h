@@ -1,7 +1,7 @@
-/* The vectors that the exact reducers are written in: LANES doubles, their bits, and masks.
- * Only *_tile.c files include this; what LANES is follows from the flags they are compiled with.
- * Vector arithmetic is that of GNU C; what it lacks is an intrinsic or, for the baseline, a
- * plain form. All functions are forced inline so that no vector crosses a call. */
+/* The vectors that the exact reducers are written in: LANES doubles, their bits, and masks. Only
+ * *_tile.c files include this; the compiler's flags decide LANES. Vector arithmetic is that of GNU
+ * C; an intrinsic or, for the baseline, a plain form supplies the rest. All functions are forced
+ * inline so that no vector crosses a call. */
 #ifndef TSR_KERNEL_EXACT_LANES_H
 #define TSR_KERNEL_EXACT_LANES_H
 
@@ -30,9 +30,9 @@
 typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef int64_t vi __attribute__((vector_size(8 * LANES)));
 typedef uint64_t vu __attribute__((vector_size(8 * LANES)));
-typedef float vf __attribute__((vector_size(4 * LANES)));    /* as many floats: half as wide */
+typedef float vf __attribute__((vector_size(4 * LANES)));    /* LANES floats: half as wide */
 typedef uint32_t vw __attribute__((vector_size(8 * LANES))); /* as wide: twice as many */
-typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* as many ints: half as wide */
+typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* LANES ints: half as wide */
 
 /* A choice of lanes. */
 #ifdef LANES_AVX512
@@ -126,7 +126,7 @@ INLINE void store_f32(float *to, vd value)
 #endif
 }
 
-/* The first `count` < LANES elements, the other lanes 0; touches nothing behind them. */
+/* The first `count` < LANES elements, the other lanes 0; reads nothing after them. */
 INLINE vd load_some(const double *from, int count)
 {
 #ifdef LANES_AVX512
@@ -329,7 +329,7 @@ INLINE double across(vd value)
 #endif
 }
 
-/* x * x as two terms: *product is the rounded one, the result what it lacks. Exact while
+/* x * x as two terms: *product is the rounded one, the result is the rounding error. Exact while
  * neither overflows nor reaches below 2^-1074. Without an fma: halves of 26 bits (Dekker 1971). */
 INLINE vd square(vd x, vd *product)
 {

@@ -4,10 +4,10 @@
  *     var  = (n S2 - S1 S1) / (n (n - ddof))           std = its square root
  *     corr = (n Sxy - Sx Sy) / root of (n Sxx - Sx Sx) (n Syy - Sy Sy), of three that are rounded
  *
- * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64
- * bits and a sticky bit tells whether anything was cut off; that is all that rounding to the
- * nearest, ties to even, needs to know. Invariant: no step between the accumulator and
- * `round_to` loses anything but what the sticky bit remembers. */
+ * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64 bits
+ * and a sticky bit tells whether anything was cut off; that is all that rounding to the nearest,
+ * ties to even, needs to know. Invariant: every step between the accumulator and `round_to` keeps
+ * all bits, or records the loss in the sticky bit. */
 #include "kernel/exact/exact.h"
 
 #include <math.h>
@@ -50,9 +50,9 @@ static void trim(big *a)
   memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
 }
 
-/* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger
- * than 32 bits before carrying, so that one more than those that are not zero is carried into. What
- * is left over at the top is -1 for a negative number: then its size is the two's complement of the
+/* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger than
+ * 32 bits before carrying, so that one more than those that are not zero is carried into. The carry
+ * left over at the top is -1 for a negative number: then its size is the two's complement of the
  * words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
@@ -332,9 +332,9 @@ static scaled comoment(big *product, const big *x, const big *y, int64_t n)
   return scale_big(product);
 }
 
-/* c / sqrt(a b). Of a column and itself a, b and c are equal, and so are sqrt(a a) and a. A
- * parity of exponents is moved into one size, so that the root of the rest is a shift. Rounding
- * of three sizes may leave r a little beyond 1. */
+/* c / sqrt(a b). The correlation of a column with itself is exact: then a, b and c are equal, and
+ * so are sqrt(a a) and a. A parity of exponents is moved into one size, so that the root of the
+ * rest is a shift. Rounding of three sizes may leave r a little beyond 1. */
 static double correlation(scaled a, scaled b, scaled c)
 {
   if (!(a.size > 0 && b.size > 0)) return NAN;
@@ -346,7 +346,7 @@ static double correlation(scaled a, scaled b, scaled c)
 
 /* ---- sums of floats ---------------------------------------------------------------------- */
 
-/* NaN wins, and infinities of both signs make one: what adding them would have given. */
+/* NaN wins, and infinities of both signs make one: the same as adding them. */
 static bool special(uint32_t flags, double *out)
 {
   bool up = flags & TSR__SAW_PINF, down = flags & TSR__SAW_NINF;

@@ -3,17 +3,16 @@
  *
  *     value -> (a) -> what a could not take -> (b) -> what b could not take -> (c) -> must be 0
  *
- * Of f32 nearly always `a` takes a value whole, and a square in `a` leaves what `b` takes whole:
- * then the parts behind are not touched. Invariant: a lane whose last remainder is not 0, or whose
- * numbers are so large that an error-free addition could overflow, is left as it was, and goes the
- * hard way. */
+ * An f32 value nearly always fits `a` whole, and the rest of a square fits `b` whole: then the next
+ * parts are not touched. Invariant: a lane whose last remainder is not 0, or whose numbers are so
+ * large that an error-free addition could overflow, is left as it was, and goes the hard way. */
 #include "kernel/exact/exact_lanes.h"
 
 typedef struct row_lanes {
   vd a, b, c;
 } row_lanes;
 
-/* As tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
+/* Like tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
 INLINE vd two_sum(vd a, vd b, vd *low)
 {
   vd sum = a + b;
@@ -22,9 +21,9 @@ INLINE vd two_sum(vd a, vd b, vd *low)
   return sum;
 }
 
-/* Which lanes a + value is without loss in. If |a| is the larger one, sum - a is what was taken of
- * the value, exactly; else sum - value is what was taken of a. The bits of a decide, so that -0,
- * which no value was added to yet, is refused. */
+/* The lanes in which sum is a + value without loss. If |a| is the larger one, sum - a is the part
+ * taken of the value, exactly; else sum - value is the part taken of a. The bits of a decide, so
+ * that -0, the element without a value, is refused. */
 INLINE vm takes_all(vd a, vd value, vd sum)
 {
 #ifdef LANES_AVX512
@@ -56,9 +55,9 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
   at->a = pick(take, next.a, at->a);
   at->b = pick(take, next.b, at->b);
   at->c = pick(take, next.c, at->c);
-  /* Where the sum is special already, finite values change nothing. The scalar way would find the
-   * same and do nothing; it is left out here because a column with one infinity would go there at
-   * every value. */
+  /* Finite values do not change a sum that is special already. The scalar way would find the same
+   * and do nothing; it is left out here because a column with one infinity would go there at every
+   * value. */
   unsigned special = ~chosen(smaller(at->a, INFINITY)) & chosen(smaller(value, INFINITY));
   return bits & ~good & ~special;
 }
@@ -141,7 +140,7 @@ INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool na
     row_lanes at = lanes_load(rows, first + i, left);
     unsigned hard = lanes_add(&at, value, bits);
     lanes_store(rows, first + i, left, &at);
-    /* After the store, so that the scalar way sees what the other lanes did not touch. */
+    /* This follows the store, so that the scalar way sees the lanes that were written. */
     for (; hard; hard &= hard - 1) {
       int k = __builtin_ctz(hard);
       tsr__rows_hard(rows, first + i + k, value[k]);
@@ -225,8 +224,9 @@ void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const f
   square_rows(rows, first, &in, true);
 }
 
-/* A size below 2^40 plus 1.5 * 2^52 has its whole part in the last bits: what is whole comes back.
- * Held against the value itself, since a quotient may vanish that is not 0. */
+/* A size below 2^40 plus 1.5 * 2^52 has its whole part in the last bits: taking the constant off
+ * again gives back a whole number. Held against the value itself, since a quotient may vanish that
+ * is not 0. */
 INLINE unsigned units_of(int64_t *out, vd value, double scale, double unit)
 {
   const vd magic = all(0x1.8p52);
@@ -263,7 +263,7 @@ void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__re
   memcpy(out + i, whole, (size_t)(x->n - i) * sizeof *out);
 }
 
-/* The three parts are added like values, but a zero of part 1 or 2 is no value: as -0 it
+/* The three parts are added like values, but a zero of part 1 or 2 is no value: adding -0 instead
  * changes nothing. Elements of no value (part 1 is -0) are left out. */
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from)
 {

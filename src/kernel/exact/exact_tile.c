@@ -7,10 +7,10 @@
  *     | 1,024 of  |      |<------------------------- 53 bits of a value -->|
  *     |<---------- high: multiples of 2^(G-41) --->|<---- low: the rest -->|
  *
- * `high` starts at 1.5 * 2^(G+11), so that its last place is 2^(G-41) whatever is added, and what
- * an addition rounds away goes to `low`, where it is exact too: at most 2^(G-42) each, 1,024 of
- * them, multiples of 2^(G-84). Invariant: what a loop reports as done, it added exactly; the
- * window (tsr__grid) is only a guess, and values outside it are added one by one.
+ * `high` starts at 1.5 * 2^(G+11), so its last place stays 2^(G-41), and each addition's rounding
+ * error goes to `low`, where it is exact too: at most 2^(G-42) each, 1,024 of them, multiples of
+ * 2^(G-84). Invariant: a loop adds exactly all that it reports as done; the window (tsr__grid) is
+ * only a guess, and values outside it are added one by one.
  *
  * The quick loops assume that all values lie in the window and find out at the end. The
  * careful loop tests each value, and leaves out those that do not. */
@@ -20,7 +20,7 @@
 
 enum {
   STEP = 4 * LANES, /* four chains hide the latency of additions */
-  AHEAD = 2048,     /* bytes; a prefetch behind the end of the operand does nothing */
+  AHEAD = 2048,     /* bytes; a prefetch after the end of the operand does nothing */
   FEW = 16,         /* more values outside the window than this: guess again */
   LONG_STREAK = 128
 };
@@ -54,11 +54,11 @@ typedef struct operand {
   int n;
 } operand;
 
-/* What was added exactly, and which elements remain to be added one by one. `part` and `square`
- * are doubles that together are the exact sum of what was in the window. */
+/* The exact sum so far, and the elements that remain to be added one by one. `part` and `square`
+ * are doubles that together are the exact sum of the values in the window. */
 typedef struct tile {
   double part[2];   /* of x */
-  double square[4]; /* of x * x */
+  double square[4]; /* sum of x * x */
   uint32_t flags;
   int rest_count;
   uint32_t rest[TSR__TILE / 32]; /* bits */
@@ -93,8 +93,8 @@ INLINE chain chain_begin(int exponent)
   return (chain){ magic_of(exponent), all(0) };
 }
 
-/* next - high is what the addition took, exactly, as both have equal last places; the rest of the
- * value goes to `low`, which the file's drawing shows to have room for it. */
+/* next - high is the exact part that the addition took, as both have equal last places; the rest of
+ * the value goes to `low`, which the file's drawing shows to have room for it. */
 INLINE void chain_add(chain *c, vd value)
 {
   vd next = c->high + value;
@@ -156,17 +156,17 @@ INLINE vd load_at(const operand *in, int i, int left, bool narrow)
   return left < LANES ? load_some(in->f64 + i, left) : load(in->f64 + i);
 }
 
-/* Asks for what the next tile is likely to read: the hardware alone is late where memory, not
- * arithmetic, is the limit. */
+/* Prefetches the lines that the next tile is likely to read: the hardware alone is late where
+ * memory, not arithmetic, is the limit. */
 INLINE void fetch_ahead(const void *at, size_t bytes)
 {
   for (size_t i = 0; i < bytes; i += 64)
     __builtin_prefetch((const void *)((uintptr_t)at + AHEAD + i));
 }
 
-/* Of the chosen lanes those whose values must lie in the window: zeros need not, as adding them
- * changes nothing. Columns of counts are full of them, so that one look at each value here saves
- * the careful loop; without masks in registers it would cost as much as that. */
+/* The chosen lanes whose values must lie in the window: zeros need not, as adding them changes
+ * nothing. Columns of counts are full of them, so that one look at each value here saves the
+ * careful loop; without masks in registers it would cost as much as that. */
 INLINE vm matter(vm mask, vd value)
 {
 #ifdef LANES_AVX512
@@ -186,7 +186,7 @@ INLINE bool any_bits(vi bits, int64_t test)
 
 /* ---- the quick loop over f64 --------------------------------------------------------------- */
 
-/* `far` collects for all values what FAR32 would show for one that is not in the window. */
+/* `far` collects the differences of all values, in which FAR32 shows a value outside the window. */
 typedef struct quick {
   chain c[4];
   vi first, far; /* the window's border; differences to it, or-ed */
@@ -231,7 +231,8 @@ INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
   quick_two_some(q, 2, x + i + 2 * LANES, bits >> 2 * LANES);
 }
 
-/* False: some value was outside. What was computed is worthless then, and nothing was changed. */
+/* False: some value was outside. The computed parts are worthless then, and the caller's state is
+ * unchanged. */
 INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uint64_t *mask)
 {
   quick q = { .first = border_of(exponent - 32) };
@@ -365,7 +366,7 @@ INLINE bool quick_squares(tile *t, int exponent, const operand *in)
   }
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
-    vd value = load_at(in, i, left, true); /* zeros behind the end */
+    vd value = load_at(in, i, left, true); /* zeros after the end */
     quick32_some(&q, 0, value, choose(below(left)));
     chain_add_square(&c[0], value);
   }
@@ -466,8 +467,8 @@ static bool careful_f32(tile *t, int exponent, const operand *in)
   return any;
 }
 
-/* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
- * 16 binades fill one of 32; what they lack is below 2^-53 of them.
+/* x, the rounded square and its rounding error: each on its own grid. The squares of a window of 16
+ * binades fill one of 32; their errors are below 2^-53 of them.
  *
  *    x          grid of exponent G          p = rounded x x     grid of 2 G
  *                                           e = x x - p         grid of 2 G - 53 (f64 only) */
@@ -481,7 +482,7 @@ INLINE unsigned square_add(squarer *s, int k, vd value, unsigned bits, bool narr
 {
   vd product;
   vm inside = in_window(&s->w, value);
-  /* Zeroed before squaring: what is outside must not become an infinity that masks cannot undo. */
+  /* Zeroed before squaring: a value outside must not become an infinity that masks cannot undo. */
   value = keep(both(inside, choose(bits)), value);
   vd lacks = square(value, &product);
   chain_add(&s->x[k], value);
@@ -511,7 +512,7 @@ INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow
 
 INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
 {
-  /* What a rounded product lacks is at most half of its last place, 2^-53 of its size. */
+  /* The error of a rounded product is at most half of its last place, 2^-53 of its size. */
   const int high = 2 * exponent, low = 2 * exponent - 53;
   squarer s = { .w = { border_of(exponent - 16), all_bits(FAR16), true } };
   for (int k = 0; k < 2; k++) {
@@ -552,7 +553,7 @@ INLINE uint32_t flag_of(double value)
 }
 
 /* Which of 32 elements are zeros, or specials: `test` bits all clear, of the value or of its
- * complement. Elements behind the end may show as zeros here; `rest` has no bits for them. */
+ * complement. Elements after the end may show as zeros here; `rest` has no bits for them. */
 INLINE uint32_t all_clear(const operand *in, int at, int64_t test, int64_t flip)
 {
   uint32_t out = 0;
@@ -633,10 +634,10 @@ static void histogram(uint16_t seen[2048], const operand *in)
   }
 }
 
-/* Moves the window to where it holds most of the values, with some room above them. Returns
- * whether it moved. `inside` slides over the histogram. A plateau of equally good windows is
- * remembered from first to last, and the one with room above is taken, since larger values are
- * what comes next more often. */
+/* Moves the window to where it holds most of the values, with some room above them. Returns whether
+ * it moved. `inside` slides over the histogram. Several windows may hold equally many values; the
+ * first and the last of them are remembered, and the one with room above is taken, since larger
+ * values follow more often. */
 static bool guess(tsr__grid *grid, const operand *in, limits to)
 {
   uint16_t seen[2048];
@@ -705,8 +706,8 @@ static void settle_if(bool any, tile *t, const operand *in)
   if (any) settle(t, in);
 }
 
-/* Tries the window as it is, then a better one; of f32 that still do not fit, a wide one. More
- * than FEW left over means that the window is wrong, not that the values are wild. */
+/* Tries the window as it is, then a better one; f32 values that still do not fit get a wide one.
+ * More than FEW left over means that the window is wrong, not that the values are wild. */
 INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   limits to = narrow ? limits_f32 : limits_f64;
@@ -720,7 +721,7 @@ INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narro
   if (narrow && t->rest_count > FEW) settle_if(careful_wide(t, grid->exponent, in, true), t, in);
 }
 
-/* The sum of a tile: what is not in t->part is in t->flags or waits in t->rest. */
+/* The sum of a tile: each value is in t->part, in t->flags or waits in t->rest. */
 INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   limits to = narrow ? limits_f32 : limits_f64;
@@ -763,7 +764,7 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
 }
 
-/* ---- where the sums go ----------------------------------------------------------------------- */
+/* ---- adding a tile to accumulators ----------------------------------------------------------- */
 
 /* Calls for each element that waits: `i` is its index. The second loop runs over the set bits of
  * a word; its condition sets `i` on the way. */

@@ -5,9 +5,9 @@
  *   SPREAD    tsr__spread                      two tsr__rows: of x and of x * x
  *   PROD      double                           double
  *
- * What is kept of a sum is exact, and what reads it rounds once: so it does not matter in which
- * order runs, tasks and devices come. A product rounds at each step; its order is fixed, and its
- * class ORDERED. */
+ * The state of a sum is exact, and reading it rounds once: so it does not matter in which order
+ * runs, tasks and devices come. A product rounds at each step; its order is fixed, and its class
+ * ORDERED. */
 #include "kernel/tile/accum.h"
 
 /* Runs so short that setting up vectors would cost more than adding one by one. */
@@ -97,8 +97,8 @@ static tsr_status read_sum(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* Of the exact sums of x and of x * x, and the number of values. The difference of two exact
- * numbers: nothing cancels that was rounded before. */
+/* Reads a variance or a standard deviation from the exact sums of x and of x * x, and the number of
+ * values. The difference of two exact numbers: nothing cancels that was rounded before. */
 static tsr_status read_spread(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -111,7 +111,7 @@ static tsr_status read_spread(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* They reduce everything to one element: nothing goes along or by groups. */
+/* These rows reduce all elements to one: nothing goes along or by groups. */
 const tsr__accum_ops tsr__accum_SUM_LONE = { .bytes = sizeof(tsr__acc),
                                              .none = tsr__accum_zeros,
                                              .across = across_sum,
@@ -139,7 +139,7 @@ static void no_sums(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
-/* A value as the first of its element: part[1] is -0 bit for bit while there is none. */
+/* A value as the first of its element: part[1] is -0 bit for bit while the element has no value. */
 static bool begins(const tsr__rows *rows, int64_t element, double value)
 {
   const double none = -0.0;
@@ -171,7 +171,8 @@ static void short_sum(const tsr__feed *f)
 }
 
 /* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one element.
- * Both ways leave the same sums, so where SHORT_RUN lies shows in time only. */
+ * The vector way and the scalar way leave the same sums, so the limit SHORT_RUN shows in time
+ * only. */
 static void short_run(const tsr__feed *f, bool each)
 {
   tsr__rows *rows = f->to->rows;
@@ -248,7 +249,7 @@ static void scatter_rows(const tsr__feed *f, const int32_t *codes)
   }
 }
 
-/* What the reading of many elements needs. Counts are by element where a mask or groups choose;
+/* The parameters for reading many elements. Counts are by element where a mask or groups choose;
  * else all have as many values. */
 static tsr__rows_read how_to_read(const tsr__final *f)
 {

@@ -4,9 +4,9 @@
  *   MIN, MAX         key
  *   ARGMIN, ARGMAX   key, and the first place that has it; -0 has the key of +0
  *
- * Invariant: what meets are integers, so the smallest and the largest are the same in whatever
- * order runs, tasks and devices come. NaN has keys of its own, beyond those of all values at the
- * side where it wins. */
+ * Invariant: keys meet as integers, so the smallest and the largest are the same in whatever order
+ * runs, tasks and devices come. NaN has keys of its own, beyond those of all values at the side
+ * where it wins. */
 #include "kernel/tile/accum.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ static bool largest(const tsr__partial *p)
   return p->ops == &tsr__accum_MAX || p->ops == &tsr__accum_ARGMAX;
 }
 
-/* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
- * that reading it gives the largest or smallest value, infinity for floats. */
+/* The order key of no value: above (min) or below (max) all others; the key is in the dtype's own
+ * range, so that reading it gives the largest or smallest value, infinity for floats. */
 static int64_t key_of_none(int dtype, bool largest)
 {
   if (tsr__dtype_float((tsr_dtype)dtype))
@@ -38,8 +38,7 @@ static void no_keys(const tsr__partial *p, size_t from, size_t to)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* The run meets one key, by vectors: where it is, that it is one for all, and which end is asked
- * for. */
+/* The run meets one key, by vectors: `to` is the key, one for all elements, and the wanted end. */
 static void across(const tsr__feed *f)
 {
   tsr__extreme to = { (int64_t *)f->to->data + f->element, true, largest(f->to) };
@@ -187,7 +186,7 @@ static void no_places(const tsr__partial *p, size_t from, size_t to)
   for (size_t i = from; i < to; i++) data[i] = i % 2 ? -1 : none;
 }
 
-/* Where element i of the run stands.
+/* The place of element i of the run.
  *
  *   f->at + i      element of the part, in C order
  *   at % size      its index along each dim, the last one first; the box's start makes it global */
@@ -208,8 +207,7 @@ static int64_t without_sign_of_zero(int dtype, int64_t key)
   return tsr__dtype_float((tsr_dtype)dtype) && key == -1 ? 0 : key;
 }
 
-/* Keys of a run, both zeros made one: the first of them is what is looked for, whatever its
- * sign. */
+/* Keys of a run, both zeros made one: a search for zero finds the first one, whatever its sign. */
 static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
 {
   keys_of(f, most, key);
@@ -217,8 +215,8 @@ static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
   for (int64_t i = 0; i < f->n; i++) key[i] += key[i] == -1;
 }
 
-/* Whether a key at a place takes over: of equal ones the first place stays, in whatever order tiles
- * come; none, as the largest unsigned number, comes last. So the result hangs on no order of
+/* Whether a key at a place takes over: among equal keys the first place stays, in whatever order
+ * tiles come; none, as the largest unsigned number, comes last. So the result hangs on no order of
  * tasks, tiles or devices. */
 static bool wins(const best *now, int64_t key, int64_t place, bool most)
 {
@@ -278,7 +276,7 @@ static void scatter_places(const tsr__feed *f, const int32_t *codes)
   }
 }
 
-/* As elements do: the better key, then the first place. */
+/* Merges like elements do: the better key, then the first place. */
 static void merge_places(const tsr__partial *p, void *into, const void *from)
 {
   best *to = into;

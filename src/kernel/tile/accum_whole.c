@@ -4,8 +4,8 @@
  *   PROD, ANY, ALL, COUNT  a word
  *
  * Invariant: nothing is lost before it is read. Sums are wider than any number of elements needs,
- * words wrap modulo 2^64, which any order does alike. What a result cannot hold is cut when it is
- * read, or refused where a frame asked for that (`checked`). */
+ * words wrap modulo 2^64, which any order does alike. A sum that its result cannot hold is cut when
+ * it is read, or refused if a frame asked for that (`checked`). */
 #include "kernel/tile/accum.h"
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -19,8 +19,8 @@ static void sum_u64(tsr__i128 *sum, const tsr__feed *f)
   *sum += (tsr__i128)all;
 }
 
-/* By what the operand is, since the accumulator takes bits, i32, i64 and u64 as they come
- * (accums.def). Bools are counted by words, and narrower integers were widened when they were
+/* Adds the run by its operand's type, since the accumulator takes bits, i32, i64 and u64 as they
+ * come (accums.def). Bools are counted by words, and narrower integers were widened when they were
  * loaded. */
 static void across_sum(const tsr__feed *f)
 {
@@ -91,8 +91,8 @@ static tsr_status read_sums(const tsr__final *f, tsr__error *error)
     if (tsr__final_is_mean(f)) {
       tsr__final_put_real(f, i, tsr__mean_i128(sum[i], tsr__final_count(f, i), to));
     } else if (f->attr->checked && leaves(f, sum[i])) {
-      /* A frame's sum: the number is said as a float, as it does not fit what integers are
-       * printed with. */
+      /* A frame's sum: the message gives the number as a float, as it does not fit the
+       * type that integers are printed with. */
       char text[32];
       tsr__text_f64(text, tsr__i128_f64(sum[i]));
       return tsr__error_set(error, TSR_EVALUE,
@@ -194,7 +194,7 @@ const tsr__accum_ops tsr__accum_SPREAD_WHOLE = { .bytes = sizeof(tsr__int_spread
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* What a product or an `all` is of no value. Of bools a true. */
+/* The product or the `all` of no value. For bools this is true. */
 static void ones(const tsr__partial *p, size_t from, size_t to)
 {
   tsr__accum_fill(p, from, to, 1);
@@ -220,9 +220,9 @@ static tsr_status read_words(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* A row whose elements are words: how two of them meet, what they are without a value. Products,
- * "any", "all" and counts: all meet in any order, so tasks and devices may be joined as they
- * come. */
+/* A row whose elements are words: `meet` joins two of them, `nothing` is a word without a value.
+ * Products, "any", "all" and counts: all meet in any order, so tasks and devices may be joined as
+ * they come. */
 #define WORDS(id, name, nothing, meet)                                          \
   static void merge_##name(const tsr__partial *p, void *into, const void *from) \
   {                                                                             \
@@ -306,7 +306,7 @@ static void count_one(const tsr__feed *f, int64_t element, int64_t i)
 
 TSR__ACCUM_LOOPS(count_each, count_one)
 
-/* By the name that WORDS looks for: counts have a way of their own only in scatter. */
+/* WORDS looks for this name: counts have a way of their own only in scatter. */
 static void along_count(const tsr__feed *f)
 {
   along_count_each(f);

@@ -1,9 +1,9 @@
 /* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
- * Of a scattered result the first that have a piece are its leaders; of one that several processes
- * finish, each a share of its elements, the first member in each. Who is not to have a result has
- * no output.
+ * A scattered result has leaders, the first members that have each piece; a result that several
+ * processes finish is led by the first member in each, which finishes a share of its elements. A
+ * member without an output gets no result.
  *
- * Invariant: what is sent is exact, so neither the number of members nor their order can show
+ * Invariant: partials travel exactly, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
 #include "kernel/tile/meeting.h"
 
@@ -23,7 +23,7 @@ static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int 
   return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
-/* Bytes of a result as they travel: of bools, whole bytes. */
+/* Bytes of a result as they travel: bools count as whole bytes. */
 static size_t travel_bytes(int dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
@@ -93,8 +93,8 @@ static int next_alike(const tsr__all_reduce *c, int member)
   return member + 1 < c->member_count ? member + 1 : -1;
 }
 
-/* What several processes finish together each of them copies to its own devices only, as others
- * have no output here; `again` then counts what does not cross in this process but would in one. */
+/* A process that finishes a share copies it to its own devices only, as other members have no
+ * output here; `again` then counts the bytes that do not cross in this process but would in one. */
 void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
@@ -128,8 +128,8 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory left for sums that do not fit three doubles");
   for (int64_t done = 0; done < all->count; done += TSR__PARTIAL_SLICE) {
-    /* Slices, so that long results can be cancelled and what was just read is sent while it is
-     * in the cache. */
+    /* The loop goes by slices, so that long results can be cancelled and a slice is sent while it
+     * is in the cache. */
     int64_t left = all->count - done;
     run r = { all->first + done, left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE,
               all->at + done };

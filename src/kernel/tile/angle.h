@@ -3,9 +3,9 @@
  *   x = m 2^e      2/pi = 0.1010001011111001...
  *                             |---- 192 bits ----|    bits before it: whole turns
  *
- * x 2/pi is the number of quarters; times m, 192 bits of 2/pi give it modulo 4 with 137 bits behind
- * the point, and no double is nearer than 2^-62 to a whole number of quarters. All of it is
- * integers, so every instruction set gives the same. */
+ * x 2/pi is the number of quarters; multiplied by m, 192 bits of 2/pi give the quarters modulo 4
+ * with 137 bits after the point, and no double is nearer than 2^-62 to a whole number of quarters.
+ * All of it is integers, so every instruction set gives the same. */
 #ifndef TSR_KERNEL_ANGLE_H
 #define TSR_KERNEL_ANGLE_H
 
@@ -56,13 +56,13 @@ static inline double double_of_exponent(int exponent)
   return out;
 }
 
-/* What is left of an angle: two parts, and how many quarters modulo 4 were taken. */
+/* An angle less its whole quarters: two parts, and how many quarters modulo 4 were taken. */
 typedef struct turned {
   double high, low;
   int quarters;
 } turned;
 
-/* Of a positive finite number of at least 2^20. */
+/* Takes the bits of a positive finite number of at least 2^20. */
 static inline turned reduced(uint64_t bits)
 {
   int e = (int)(bits >> 52) - 1075, from = e + 62;

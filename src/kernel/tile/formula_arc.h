@@ -40,7 +40,7 @@ INLINE val atan_of(val x)
   return with_sign_of(angle_of(size_of(x), real(1)), x);
 }
 
-/* Of y and x. */
+/* The angle of the point (x, y). */
 INLINE val atan2_of(val y, val x)
 {
   val angle = with_sign_of(angle_of(size_of(y), x), y);
@@ -49,8 +49,8 @@ INLINE val atan2_of(val y, val x)
   return where(broken, sum, angle);
 }
 
-/* The pieces of asin and acos of a size: the root sqrt((1 - s) / 2) in two parts beyond 1/2, and
- * what is added to it or to s there. */
+/* The pieces of asin and acos of a size: beyond 1/2 the root sqrt((1 - s) / 2) in two parts, and
+ * the series that is added to it or to s. */
 typedef struct arcsine {
   mask beyond; /* s > 1/2 */
   val root, root_low, tail;

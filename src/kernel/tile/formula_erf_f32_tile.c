@@ -1,8 +1,8 @@
-/* The error function of f32, what it leaves of 1, and the normal distribution's gelu, by the
- * formulas of f64 (formula_erf_tile.c); and the inverse, by a shorter one. */
+/* The error function of f32, its complement, and the normal distribution's gelu, by the formulas of
+ * f64 (formula_erf_tile.c); and the inverse, by a shorter one. */
 #include "kernel/tile/formula_f32.h"
 
-/* Of a size below 1. */
+/* Takes a size below 1. */
 INLINE val erf_near(val x)
 {
   return fused(x, polynomial(x * x, TABLE(erf_tail)), x);
@@ -15,7 +15,8 @@ INLINE val scaled_rest(val x)
   return polynomial(t, TABLE(erfc_rest)) / fused(real(2), x, real(1));
 }
 
-/* y exp(-scale x^2) for a scale that is a power of two; what the square rounds off is put back. */
+/* y exp(-scale x^2) for a scale that is a power of two; the rounding error of the square is put
+ * back. */
 INLINE val bell(val y, val x, float scale)
 {
   val square = x * x, low = fused(x, x, -square);
@@ -45,7 +46,7 @@ INLINE val gelu_of(val x)
 }
 
 /* x times a polynomial in w = -log(1 - x^2), or in its root where w is large. 1 - x^2 is rounded
- * once, which shows little: where it is near 1 the polynomial is flat, elsewhere a root. */
+ * once, which shows little: near 1 the polynomial is flat, elsewhere it is a root. */
 INLINE val erfinv_of(val x)
 {
   val size = size_of(x), w = -log_of(fused(-x, x, real(1)));

@@ -1,10 +1,10 @@
-/* The error function of f64, what it leaves of 1, its inverse, and the normal distribution's gelu.
+/* The error function of f64, its complement to 1, its inverse, and the normal distribution's gelu.
  *
  *   erf x = x + x E(x^2)                    for |x| < 1
  *   erfc x = exp(-x^2) R(t) / (1 + 2 x)     for x >= 0.47, t = (x - 4) / (x + 4)
  *
- * What the square rounds off is put back. The inverse is guessed to some 20 bits from
- * log(1 - x^2) and mended by Halley's step, on what is left of 1 where that is the smaller part.
+ * The rounding error of the square is put back. The inverse is guessed to some 20 bits from log(1 -
+ * x^2) and mended by Halley's step, on the complement if that is the smaller part.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
  * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
@@ -12,7 +12,7 @@
 
 #define TWO_BY_ROOT_PI 0x1.20dd750429b6dp+0
 
-/* Of a size below 1. */
+/* Takes a size below 1. */
 INLINE val erf_near(val x)
 {
   static const double e[] = {
@@ -59,8 +59,8 @@ INLINE val erfc_far(val size)
 
 #include "kernel/tile/formula_erf.h"
 
-/* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7
- * what the other end leaves of x. */
+/* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7 it
+ * is x less half of x erfc(x / sqrt 2). */
 INLINE val gelu_of(val x)
 {
   val size = size_of(x), zero = real(0);
@@ -96,7 +96,7 @@ INLINE val guess(val x, val w)
 }
 
 /* A guess, made better once by Halley's method: the second derivative of erf is -2 y times the
- * first. Near 1 what is missing to 1 is compared, as there size has no bits left. */
+ * first. Near 1 the complements are compared, as size has no bits left there. */
 INLINE val erfinv_of(val x)
 {
   val size = size_of(x), one = real(1), rest = one - size;

@@ -55,7 +55,7 @@ INLINE val exp_of(val x)
   return scale_of(p.first + p.rest, p.tagged);
 }
 
-/* exp(x + more) for what x was rounded by: exp x times 1 + more, rounded once. */
+/* exp(x + more), `more` being the rounding error of x: exp x times 1 + more, rounded once. */
 INLINE val exp_sum(val x, val more)
 {
   exp_parts p = parts_of_exp(x);

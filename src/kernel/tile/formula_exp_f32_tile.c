@@ -10,8 +10,8 @@ INLINE val exp2_of(val x)
   return scale_of(fused(r, polynomial(r, TABLE(exp2_tail)), real(1)), tagged);
 }
 
-/* 2^k exp r - 1, by halves, as 2^128 is no number; where k is 0 it is exp r - 1 itself. Below -20
- * it is -1 once it is rounded. */
+/* 2^k exp r - 1, by halves, as 2^128 is no number; with k = 0 it is exp r - 1 itself. Below -20 it
+ * is -1 once it is rounded. */
 INLINE val expm1_of(val x)
 {
   parted p = power_of(at_most(at_least(x, -20), 89));

@@ -13,8 +13,8 @@ INLINE pair log_pair(val f)
   return (pair){ high, lost + rest };
 }
 
-/* To another base: k times log 2 in two parts (the first times k is exact) and the log times
- * 1 / ln base in two parts. The larger of what is added comes first. */
+/* To another base: k times log 2 in two parts (the first times k is exact) and the log times 1 / ln
+ * base in two parts. The larger addend comes first. */
 typedef struct base {
   double two_high, two_low, scale, scale_low;
 } base;
@@ -25,7 +25,7 @@ INLINE val log_base(val x, const base *to)
   pair log = log_pair(parts.m);
   val scale = real(to->scale);
   val main = log.high * scale;
-  val low = fused(log.high, scale, -main); /* what rounding cut off */
+  val low = fused(log.high, scale, -main); /* the rounding error */
   low = fused(log.high + log.low, real(to->scale_low), low);
   low = fused(log.low, scale, low);
   low = fused(parts.k, real(to->two_low), low);

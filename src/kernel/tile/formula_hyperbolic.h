@@ -40,8 +40,8 @@ INLINE val sigmoid_of(val x)
   return above / (one + power);
 }
 
-/* The larger one and log1p(exp -d), d what they are apart. What d was rounded by is made good: the
- * farther they are apart the more of it the power would show. */
+/* The larger one and log1p(exp -d), d being their distance. The rounding error of d is made good:
+ * the farther they are apart the more of it the power would show. */
 INLINE val logaddexp_of(val x, val y)
 {
   val high = most(x, y), low = least(x, y);

@@ -1,10 +1,11 @@
 /* Inside formula_*_tile.c: functions of floats on as many numbers as a register of the instruction
- * set holds. They are written once, as exact steps and polynomials, every fma named, so that all
- * instruction sets give the same bits. Numbers are f64, or f32 in files that define FORMULA_F32
- * before anything else; f32 functions that have no such file are computed through f64 and rounded.
+ * set holds. The functions are written once, as exact steps and polynomials, every fma named, so
+ * that all instruction sets give the same bits. Numbers are f64, or f32 in files that define
+ * FORMULA_F32 before anything else; f32 functions that have no such file are computed through f64
+ * and rounded.
  *
- * A `val` is a vector of numbers, a `mask` one of comparisons: -1 where true, 0 where not. Both are
- * the compiler's own vectors, so + - * / < & mean each element by itself. */
+ * A `val` is a vector of numbers, a `mask` one of comparisons: -1 where true, 0 where not. Vals and
+ * masks are the compiler's own vectors, so + - * / < & mean each element by itself. */
 #ifndef TSR_KERNEL_FORMULA_INNER_H
 #define TSR_KERNEL_FORMULA_INNER_H
 
@@ -20,7 +21,7 @@ typedef uint32_t element_word;
 #define WHOLE 0x1.8p23f /* added to a small number, leaves its nearest integer in the low bits */
 #define LEAST_NORMAL FLT_MIN
 #define ROOT_HALF 0x1.6a09e6p-1f
-#define OF_ELEMENT(name) name##f /* of the C library */
+#define OF_ELEMENT(name) name##f /* the C library's name */
 enum { MANTISSA = 23, BIAS = 127 };
 #else
 typedef double element;
@@ -120,7 +121,7 @@ INLINE bool any(mask x)
   return all != 0;
 }
 
-/* ---- what has no operator ---- */
+/* ---- operations without an operator ---- */
 
 /* An integer as a number. */
 INLINE val number_of(val x)
@@ -133,7 +134,7 @@ INLINE val number_of(val x)
 #endif
 }
 
-/* What an instruction set has, by its name there. */
+/* An instruction set's intrinsic, by its name there. */
 #if defined(TILE_AVX512)
 #define OF_SET(name, suffix) _mm512_##name##_##suffix
 #define RAW(suffix) __m512##suffix
@@ -164,7 +165,8 @@ INLINE val root_of(val x)
 }
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion" /* of macros that they are unoptimised */
+/* Unoptimised builds take macros instead of functions. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 INLINE val floor_of(val x)
 {
   return (val)ROUNDED(x, _MM_FROUND_TO_NEG_INF);
@@ -227,7 +229,7 @@ INLINE val size_of(val x)
   return bits_and(x, whole((element_bits)((element_word)-1 >> 1)));
 }
 
-/* What the operations minimum and maximum give: NaN wins, -0 < +0. */
+/* The results of the operations minimum and maximum: NaN wins, -0 < +0. */
 INLINE val least(val x, val y)
 {
   val alike = where((x != x) | (y != y), x + y, bits_or(x, y));
@@ -291,7 +293,7 @@ INLINE split split_number(val x)
   return (split){ number_of(k), m };
 }
 
-/* Of a number above 0, which may be denormal. */
+/* Takes a number above 0, which may be denormal. */
 INLINE split split_of(val x)
 {
   mask tiny = x < real(LEAST_NORMAL);
@@ -303,7 +305,7 @@ INLINE split split_of(val x)
 
 /* ---- tile functions ---- */
 
-/* Elements at, at + 1 ... of an operand, or its one element; past the last are copies of it. */
+/* Elements at, at + 1 ... from an operand, or its one element; past the last are copies of it. */
 INLINE val load(const element *from, int64_t at, int64_t n, bool one)
 {
   val x;

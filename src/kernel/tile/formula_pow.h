@@ -1,5 +1,5 @@
 /* x to the y, of f64 or f32. A power is 2 to the y log2 |x|, logarithm and product in two parts
- * with some half as many bits again, so that what is rounded visibly is the last addition only.
+ * with some half as many bits again, so that only the last addition rounds visibly.
  *
  *   |x| = 2^k m     s = (m - 1) / (m + 1), z = s^2
  *   log2 |x| = k + 2 / ln 2 (s + s z (1/3 + z (1/5 + z T(z))))
@@ -87,7 +87,7 @@ INLINE series series_of(pair v)
 INLINE val exp2_pair(pair x)
 {
   val tagged = x.high + real(WHOLE);
-  /* What x.low can be beside is a multiple of twice its size, or 0. */
+  /* The other addend is 0 or a multiple of twice the size of x.low. */
   pair r = sum_of(x.high - (tagged - real(WHOLE)), x.low);
   pair ln2 = { real(LN2_NEAR), real(LN2_REST) };
   pair v = times(r, ln2);

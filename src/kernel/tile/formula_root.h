@@ -1,6 +1,6 @@
-/* Cube roots and lengths of f64 or f32: a polynomial's guess or a root, and then what exact
- * products say that it lacks. `cbrt_guess` stands before this, cube roots of 2 and 4, from where on
- * squares are too large or too small, and by what they are scaled then. */
+/* Cube roots and lengths of f64 or f32: a polynomial's guess or a root, and then a correction from
+ * exact products. `cbrt_guess` stands before this, cube roots of 2 and 4, the sizes from which
+ * squares are too large or too small, and the factor that scales them then. */
 #ifndef TSR_KERNEL_FORMULA_ROOT_H
 #define TSR_KERNEL_FORMULA_ROOT_H
 

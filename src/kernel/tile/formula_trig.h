@@ -1,12 +1,11 @@
-/* sin, and what cos and tan share with it.
+/* sin, and the steps that cos and tan share with it.
  *
  *   x --turn--> y, |y| < 2^20 --k = y 2/pi--> r = y - k pi/2 in two parts --> sin r, cos r --k-->
  *   result
  *
- * turn leaves small numbers as they are; large ones it replaces by what whole quarters leave of
- * them (angle.h), with what that rounds off and how many quarters modulo 4 it was. pi/2 is taken
- * off in parts of 33 bits, whose products with k are exact, and what each subtraction rounds off is
- * kept.
+ * turn leaves small numbers as they are; it reduces large ones by whole quarters (angle.h) and
+ * keeps the rounding error and the number of quarters modulo 4. pi/2 is taken off in parts of 33
+ * bits, whose products with k are exact, and the rounding error of each subtraction is kept.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
  * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
@@ -21,7 +20,7 @@ typedef struct angle {
   val high, low, quarters;
 } angle;
 
-/* What a - b rounds off. */
+/* The rounding error of x - y. */
 INLINE val lost_of(val x, val y, val difference)
 {
   val back = difference - x;
@@ -29,7 +28,7 @@ INLINE val lost_of(val x, val y, val difference)
   return first - (y + back);
 }
 
-/* Where x is large: what whole quarters leave of it in two parts, and how many they were. */
+/* Reduces a large x: the rest after whole quarters in two parts, and the number of quarters. */
 INLINE void turn_large(val x, val *y, val *low, val *quarters)
 {
   *y = x;
@@ -65,7 +64,7 @@ INLINE angle reduce(val x)
   return a;
 }
 
-/* r + r^3 S(r^2), with what the low part adds. */
+/* r + r^3 S(r^2), plus the low part's share. */
 INLINE val sine(angle a)
 {
   static const double s[] = { /* (sin r - r) / r^3 in r^2 */
@@ -81,7 +80,7 @@ INLINE val sine(angle a)
   return a.high + rest;
 }
 
-/* 1 - r^2 / 2 + r^4 C(r^2): what 1 - r^2 / 2 rounds off is put back. */
+/* 1 - r^2 / 2 + r^4 C(r^2): the rounding error of 1 - r^2 / 2 is put back. */
 INLINE val cosine(angle a)
 {
   static const double c[] = { /* (cos r - 1 + r^2 / 2) / r^4 in r^2 */

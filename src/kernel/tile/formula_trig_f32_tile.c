@@ -2,7 +2,8 @@
  *
  *   x --k = x 2/pi--> r = x - k pi/2 --> sin r, cos r --k--> result
  *
- * Up to 2^17 pi/2 is taken off in three parts; of more, lane by lane in f64, by way of angle.h. */
+ * Up to 2^17 pi/2 is taken off in three parts; larger angles go lane by lane in f64, through
+ * angle.h. */
 #include "kernel/tile/angle.h"
 #include "kernel/tile/formula_f32.h"
 
@@ -55,7 +56,7 @@ INLINE val cosine(val r)
   return fused(square, rest, real(1));
 }
 
-/* Where the quarters are uneven. */
+/* Lanes with an odd number of quarters. */
 INLINE mask uneven(val tagged)
 {
   return bits_differ(bits_and(tagged, whole(1)), whole(0));

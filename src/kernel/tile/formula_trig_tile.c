@@ -7,7 +7,7 @@ INLINE val cos_of(val x)
 }
 
 /* tan r = t is r + r^3 / 3 + r^5 T(r^2), a part of which the low part turns by 1 + t^2. In odd
- * quarters the result is -1 / t, and what that quotient lacks is put back. */
+ * quarters the result is -1 / t, and the rounding error of that quotient is put back. */
 INLINE val tan_of(val x)
 {
   static const double t[] = { /* (tan r - r - r^3 / 3) / r^5 in r^2 */

@@ -41,7 +41,7 @@ INLINE void spread(float *to, ptrdiff_t step, const floats_wide *from)
 #endif
 }
 
-/* The last vector may reach beyond n: rows and sums have room behind them (TSR__IMAGE_PAD). */
+/* The last vector may reach beyond n: rows and sums have padding after them (TSR__IMAGE_PAD). */
 static void down(float *sum, const tsr__down *job)
 {
   const float *weight = job->weight;
@@ -58,7 +58,7 @@ static void down(float *sum, const tsr__down *job)
   }
 }
 
-/* Of one lane: a weighted sum of neighbours for each place. */
+/* One lane: a weighted sum of neighbours for each place. */
 static void across_one(float *out, const tsr__across *job, const float *sum)
 {
   const tsr__taps *taps = job->taps;

@@ -39,8 +39,8 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
   }
 }
 
-/* From the last dim on, until what is left of the index is 0. `*left`: how many elements from there
- * on lie as one run. */
+/* The loop goes from the last dim on, until the rest of the index is 0. `*left`: how many elements
+ * from there on lie as one run. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 {
   int last = walk->rank - 1;
@@ -56,9 +56,9 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-/* By dims of the domain: where the operand's first element is, and how far the next one along each
- * dim. A dim of the operand that stands for a dim of the domain which is read backwards has a
- * negative step, and starts at its end. */
+/* Per dim of the domain: the place of the operand's first element, and the step along each dim. A
+ * dim of the operand that stands for a dim of the domain which is read backwards has a negative
+ * step, and starts at its end. */
 static void find_steps(const tsr__loadinfo *info, const int64_t *size, int64_t step[TSR_MAX_RANK],
                        int64_t *start)
 {
@@ -94,7 +94,7 @@ void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, con
   for (int d = rank - 1; d >= 0; d--) {
     stride s = { size[d], step[d], info->low[d], info->high[d] };
     if (s.high > s.size) s.high = s.size;
-    /* Of a piece that shows nothing on this device no tile is touched. */
+    /* A piece that shows nothing on this device touches no tile. */
     l->empty = l->empty || s.low >= s.high;
     l->bounded = l->bounded || s.low > 0 || s.high < s.size;
     if (s.size == 1) continue;
@@ -121,10 +121,10 @@ void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, con
 typedef struct piece {
   void *to;
   const void *from;
-  int64_t at, offset, n; /* elements: where in the tile, where in the operand, how many */
+  int64_t at, offset, n; /* elements: place in the tile, place in the operand, number */
   int64_t step;          /* between neighbours in the operand; 0: one element, repeated */
   int dtype;
-  int64_t size; /* of an element in bytes; 0: bits */
+  int64_t size; /* bytes of an element; 0: bits */
 } piece;
 
 static void load_bits(const piece *p)
@@ -144,7 +144,7 @@ static void load_bits(const piece *p)
   }
 }
 
-/* By memcpy, as what comes in and goes out are bytes of some type. */
+/* Elements pass through memcpy, as both sides are bytes of some type. */
 #define WORD_OF(T)                     \
   {                                    \
     T value;                           \
@@ -152,8 +152,8 @@ static void load_bits(const piece *p)
     return UINT64_MAX / (T)-1 * value; \
   }
 
-/* As many copies of an element as fit a word. UINT64_MAX / (T)-1 is a 1 in each place of T:
- * 0x0101.. of bytes, 0x00010001.. of two. */
+/* Returns a word of copies of an element. UINT64_MAX / (T)-1 is a 1 in each place of T: 0x0101..
+ * for bytes, 0x00010001.. of two. */
 static uint64_t word_of(const char *in, size_t size)
 {
   switch (size) {
@@ -187,7 +187,7 @@ static void load_spaced(const piece *p, size_t size)
   tsr__put_spaced((char *)p->to + p->at * (int64_t)size, from, p->n, p->step, size);
 }
 
-/* As it lies, one element repeated, or every `step`th. */
+/* Copies the run, repeats one element, or takes every `step`th. */
 static void load_run(const piece *p)
 {
   if (p->dtype == TSR_BOOL) {
@@ -202,7 +202,7 @@ static void load_run(const piece *p)
   else load_spaced(p, size);
 }
 
-/* Where a walk is: the index along each of its dims, and in the operand. */
+/* The place of a walk: the index along each of its dims, and in the operand. */
 typedef struct spot {
   int64_t index[TSR_MAX_RANK], offset;
   bool inside; /* all outer dims within their bounds */
@@ -262,7 +262,7 @@ static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece
                              .row = here->index[l->walk.rank - 2],
                              .column = column,
                              .n = n };
-    /* 0: what is left of the run is copied as any other. */
+    /* 0: the rest of the run is copied like any other. */
     some = tsr__turn_copy(l, &turn);
     if (some) continue;
     p->n = some = n;
@@ -277,8 +277,8 @@ typedef struct short_lines {
   int64_t to_step, from_step, bytes, count;
 } short_lines;
 
-/* Short lines are most of what pools and borders of images load, and a call would take longer than
- * one of them. */
+/* Most loads of pools and borders of images are short lines, and a call would take longer than one
+ * of them. */
 static void copy_lines(short_lines l)
 {
   for (int64_t i = 0; i < l.count; i++, l.to += l.to_step, l.from += l.from_step) {
@@ -298,8 +298,8 @@ static bool has_lines(const tsr__loading *l, const piece *p)
          l->walk.size[last] * p->size <= SHORT_LINE;
 }
 
-/* Whole lines from `here`, which begins one, along the dim around them: of a tile that has room for
- * n elements. Returns how many elements of the tile they are.
+/* Whole lines from `here`, which begins one, along the dim around them: the tile has room for n
+ * elements. Returns how many elements of the tile they are.
  *
  *   tile      | . . x x . | . . x x . | . . x x . |       x: low <= index < high
  *   operand     . . x x . . . x x . . . x x               a line is `step` from the next */
@@ -496,7 +496,7 @@ static void take_piece(const piece *p)
   }
 }
 
-/* out[a, i, b] = table[a, index[i], b]: runs along b. Where each element has an index of its own,
+/* out[a, i, b] = table[a, index[i], b]: runs along b. If each element has an index of its own,
  * out[a, i, b] = table[a, index[a, i, b], b], a run is one. */
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
@@ -515,7 +515,8 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   const void *from = tsr__cpu_data(task->part->inputs[info->input]);
   const int64_t *index = task->slot[inst->in[0]];
   void *to = task->slot[inst->out];
-  /* There is no element 0 to take for what is out of range, and every index is. */
+  /* An empty table has no element 0 to take for indices out of range, and every index is out of
+   * range. */
   if (entries == 0) {
     memset(to, 0, tsr__device_bytes((tsr_dtype)inst->dtype, n));
     for (int64_t i = 0; i < n; i++) checked(task, info->node, index[i], 0, at + i);

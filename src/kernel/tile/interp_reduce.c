@@ -1,5 +1,5 @@
-/* Reductions of a tile, run by run: a run is what goes across into one element of an accumulator or
- * along into neighbouring ones; elements with group codes go where these say (accum.h).
+/* Reductions of a tile, run by run: a run goes across into one element of an accumulator or along
+ * into neighbouring ones; elements with group codes go where these say (accum.h).
  *
  * All ways of one row keep the same accumulators, and all but products of floats are exact, so how
  * a domain was cut into runs cannot show. */
@@ -11,8 +11,8 @@ static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i
   return (code >= 0) & (code < groups) & tsr__taken(f->mask, i);
 }
 
-/* Scatters the elements that count. Under a mask they are put side by side first, without a jump:
- * where it follows no pattern, every loop above would guess wrong at every other element. */
+/* Scatters the elements that count. Under a mask they are put side by side first, without a jump: a
+ * mask without a pattern would make every loop above guess wrong at every other element. */
 static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, int32_t *room)
 {
   uint16_t place[TSR__TILE];
@@ -30,7 +30,7 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
     place[count] = (uint16_t)i;
     count += in_group(f, groups, codes[i], i);
   }
-  /* Places of what was put side by side, for accumulators that ask where an element stood. */
+  /* Places of the compacted elements, for accumulators that ask where an element stood. */
   f->kept = place;
   if (x && tsr_dtype_size((tsr_dtype)f->dtype) == 8)
     for (int64_t k = 0; k < count; k++) memcpy(values + 8 * k, x + 8 * place[k], 8);
@@ -124,7 +124,7 @@ bool tsr__goes_down(const tsr__task *task)
   return k->inst_count > k->prologue_count;
 }
 
-/* Elements from .. of one reduction: whole rows together, what is left of a row by itself. */
+/* Elements from .. in one reduction: whole rows together, the rest of a row by itself. */
 static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, int64_t to)
 {
   enum { MOST = 1 << 20 }; /* elements between two questions whether to go on */
@@ -138,7 +138,7 @@ static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, in
     f.x = x + at;
     f.element = tsr__walk_at(&red->walk, at, &f.n);
     int64_t rows = size[-1] - at / row % size[-1], whole = (to - at) / row, most = MOST / row + 1;
-    /* Whole rows within the stretch; what is left of a row at its ends goes along by itself. */
+    /* Whole rows within the stretch; the rest of a row at its ends goes along by itself. */
     if (rows > whole) rows = whole;
     if (rows > most) rows = most;
     left = f.n < to - at ? f.n : to - at;

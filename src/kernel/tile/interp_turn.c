@@ -8,14 +8,14 @@
  * tile's columns, is turned into memory of the task's own, and rows are copied from there. So that
  * the block serves all of its rows, the tiles of a long-rowed domain are done block by block.
  *
- * Tiles begin at multiples of 64 elements (whole words of bools, whole lines of what streams), so
- * that one may reach into the next row by up to 63 elements. */
+ * Tiles begin at multiples of 64 elements (whole words of bools, whole lines of streamed results),
+ * so that one may reach into the next row by up to 63 elements. */
 #include "kernel/tile/interp.h"
 
 enum {
   LINE = 64,             /* bytes */
-  COLUMNS = TSR__TILE,   /* of a block */
-  STEP = COLUMNS - 64,   /* between the blocks of a row: what is rounded up fits */
+  COLUMNS = TSR__TILE,   /* columns of a block */
+  STEP = COLUMNS - 64,   /* between the blocks of a row: so the columns rounded up fit */
   LEAST = 64,            /* shorter rows are gathered */
   FAR = 256,             /* bytes; nearer neighbours stream well enough as they are */
   PITCH = COLUMNS + LINE /* elements between the rows of a block, at least: no two in one set */
@@ -33,10 +33,10 @@ bool tsr__turn_may(const tsr__loadinfo *info, int rank)
 
 size_t tsr__turn_bytes(void)
 {
-  return (size_t)PITCH * LINE; /* of one-byte elements, which have the most rows */
+  return (size_t)PITCH * LINE; /* for one-byte elements, which have the most rows */
 }
 
-/* How many elements lie in a line. Of bools (size 0) nobody asks: they are gathered. */
+/* How many elements lie in a line. Bools (size 0) never ask: they are gathered. */
 static int64_t rows_of(const tsr__loading *l)
 {
   return LINE / l->size;
@@ -114,7 +114,7 @@ static void turn(const block *b, const tsr__tiles *tiles, int64_t size)
   }
 }
 
-/* The part from `first` on of `count` that lies within bounds. What lies outside would be read
+/* The part from `first` on of `count` that lies within bounds. Elements outside would be read
  * beyond the operand; the loading puts something else there. */
 static int64_t clip(int64_t *first, int64_t count, int64_t low, int64_t high)
 {
@@ -132,7 +132,7 @@ static void fill(tsr__loading *l, const void *from, int64_t at, int64_t row, int
   b.rows = clip(&first_row, rows_of(l), l->low[last - 1], l->high[last - 1]);
   b.columns = clip(&first_column, COLUMNS, l->low[last], l->high[last]);
   b.offset = at + (first_row - row) * b.row_step + (first_column - column) * b.column_step;
-  /* The block keeps room for what was clipped, so that a place in it does not hang on the
+  /* The block keeps the clipped elements' places, so that a place in it does not depend on the
    * bounds. */
   int64_t pitch = COLUMNS + rows_of(l);
   b.to = l->block + ((first_row - row) * pitch + first_column - column) * l->size;
@@ -140,7 +140,7 @@ static void fill(tsr__loading *l, const void *from, int64_t at, int64_t row, int
   l->block_at = at;
 }
 
-/* Copies what the block has of a tile's elements: from t->column on to the end of the block. 0: the
+/* Copies the tile's elements that the block has: from t->column on to the end of the block. 0: the
  * block would have to be filled for a few elements at the start of the next row, and is not. */
 int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
 {
@@ -152,7 +152,7 @@ int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
   int64_t at = t->offset - (t->row - row) * l->walk.step[last - 1] -
                (t->column - column) * l->walk.step[last];
   int64_t n = column + COLUMNS - t->column < t->n ? column + COLUMNS - t->column : t->n;
-  bool end = l->walk.size[last] > COLUMNS && n < 64; /* of a tile, in the next row */
+  bool end = l->walk.size[last] > COLUMNS && n < 64; /* the rest of the tile is in the next row */
   if (l->block_at != at && end) return 0;
   if (l->block_at != at) fill(l, t->from, at, row, column);
   int64_t place = (t->row - row) * (COLUMNS + rows_of(l)) + t->column - column;
@@ -162,21 +162,21 @@ int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
 
 /* ---- the order of tiles ---------------------------------------------------------------------- */
 
-/* Without a band tiles follow each other; with one they are looked for behind a band that is done,
- * so that the first call of next_row() opens the first. */
+/* Without a band tiles follow each other; with one the path starts after a finished band, so that
+ * the first call of next_row() opens the first. */
 tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t tile)
 {
   tsr__path p = { .band = task->band, .from = from, .to = to, .at = from, .tile = tile };
   if (!p.band.row) return p;
   p.tile = STEP;
   p.line = p.first = from / p.band.row;
-  p.end = p.first; /* of a band that is done */
+  p.end = p.first; /* a finished band */
   p.column = p.band.row;
   return p;
 }
 
-/* Where the tiles of a row are cut. Both neighbours compute the same border, rounded up to whole
- * words: no element is left out, none is done twice. */
+/* The border of two tiles in a row. Neighbours compute the same border, rounded up to whole words:
+ * no element is left out, none is done twice. */
 static int64_t border(const tsr__path *p, int64_t column)
 {
   int64_t at = p->line * p->band.row + (column < p->band.row ? column : p->band.row);
@@ -184,13 +184,13 @@ static int64_t border(const tsr__path *p, int64_t column)
   return at < p->from ? p->from : at > p->to ? p->to : at;
 }
 
-/* Goes to the next row of a block, the next block, the next band. False: there is none. */
+/* Goes to the next row of a block, the next block, the next band. False: no row is left. */
 static bool next_row(tsr__path *p)
 {
   if (++p->line < p->end) return true;
   p->column += p->tile;
   if (p->column >= p->band.row) {
-    /* A band is over: the next begins behind it, cut where the rows of a matrix end, or where the
+    /* A band is over: the next begins after it, cut where the rows of a matrix end, or where the
      * task does. */
     p->column = 0;
     p->first = p->end;

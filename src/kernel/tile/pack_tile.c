@@ -1,6 +1,6 @@
-/* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. Where
- * neighbours of a panel are neighbours there, whole pieces are taken at once; where lines lie whole
- * they are turned in registers. Transposes that are read turn lines likewise. */
+/* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. If
+ * neighbours of a panel are neighbours in memory, whole pieces are taken at once; lines that lie
+ * whole are turned in registers. Transposes that are read turn lines likewise. */
 #include "kernel/tile/squares.h"
 
 #include "topology/half.h"
@@ -85,7 +85,7 @@ enum {
   SIDE = 512  /* bytes of a step that go to panels side by side, before the next step's page */
 };
 
-/* Of the step that is FAR ahead, so many bytes. */
+/* Prefetches so many bytes of the step that is FAR ahead. */
 INLINE void ask_far(const tsr__packing *p, int64_t k, int64_t bytes, size_t size)
 {
   const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1];
@@ -105,9 +105,9 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   return n;
 }
 
-/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width: of
- * so many types loops of each width would be a tenth of a megabyte. Where neither the depth nor all
- * lines lie side by side, as rows of windows do, some lines do: pieces. */
+/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width:
+ * loops of each width for so many types would be a tenth of a megabyte. If neither the depth nor
+ * all lines lie side by side, as in rows of windows, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
   INLINE void name##_across(const tsr__packing *p, int high, int panels)                     \
   {                                                                                          \

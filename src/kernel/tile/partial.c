@@ -1,4 +1,4 @@
-/* Accumulators: their memory, how two of them join, and what of one travels.
+/* Accumulators: their memory, how two of them join, and their wire form.
  *
  * Invariant: joining is exact and commutative for every class but the product of floats, so
  * neither tasks nor devices nor their order can show in a result.
@@ -10,7 +10,7 @@
 #include "kernel/tile/accum.h"
 
 /* Only numbers: the memory may be a device's or a task's own. `rt`, `device` and `data` are the
- * caller's to set. `bytes` is what `data` must have, without a header. */
+ * caller's to set. `data` must have `bytes` bytes, without a header. */
 void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count)
 {
   partial->row = (uint8_t)row;
@@ -56,8 +56,8 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 
 /* ---- travelling ------------------------------------------------------------------------------ */
 
-/* Escapes travel after the fixed part, each with its element's number. They are counted as they
- * go: how many there are only the data says, so they are told apart from what was explained. */
+/* Escapes travel after the fixed part, each with its element's number. Their bytes are counted as
+ * they go: their number depends on the data, so they are counted apart from the explained bytes. */
 static bool send_escapes(const tsr__sending *s, int k)
 {
   tsr__rows *into = &s->into->rows[k];
@@ -66,7 +66,7 @@ static bool send_escapes(const tsr__sending *s, int k)
   for (size_t i = 0; i < from->escape_count; i++) {
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
     int64_t element = from->escape[i].element;
-    /* Of a piece only its own elements' escapes go. */
+    /* A piece sends only its own elements' escapes. */
     if (element < s->first || element >= s->first + s->count) continue;
     tsr__put_bytes(out, (uint64_t)element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
@@ -100,7 +100,7 @@ static bool send_rows(const tsr__sending *s)
   int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
   int64_t end = s->first + s->count;
   size_t bytes = tsr__rows_bytes(most ? most : 1);
-  /* Of the receiving device: that is where the memory limit is to count it. */
+  /* The stage is the receiving device's: that is where the memory limit is to count it. */
   tsr__error none = { .status = TSR_OK };
   tsr__buffer *stage = tsr__devices_of(into->rt)->ops->take(into->rt, into->device, bytes, &none);
   if (!stage) return false;
@@ -132,14 +132,14 @@ bool tsr__partial_send(const tsr__sending *s)
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
   const tsr__transfer carry = { in, out, size, s->into->device, from->device, false };
   tsr__partial one = *s->into;
-  /* The largest of what `unpack` writes, aligned for 128-bit integers. */
+  /* The largest type that `unpack` writes, aligned for 128-bit integers. */
   union {
     tsr__spread largest;
     tsr__i128 aligned;
   } memory;
   one.count = 1;
-  /* One element at a time by way of its wire form: what is counted is what would travel between
-   * processes. */
+  /* One element at a time by way of its wire form: the counted bytes are those that would travel
+   * between processes. */
   for (int64_t i = s->first; i < s->first + s->count; i++) {
     if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(s->progress, 0))
       break;
@@ -156,7 +156,7 @@ bool tsr__partial_send(const tsr__sending *s)
 /* The partial itself lies before its data, in one buffer of its device. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
-/* Of sums in rows a stage beside it, into which a slice of another's comes (send_rows). */
+/* Sums in rows have a stage beside the data, for a slice of another device's sums (send_rows). */
 size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 {
   const tsr__accum_ops *ops = tsr__accum_table[ask->accum->row];
@@ -167,7 +167,7 @@ size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 
 enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
 
-/* Of an accumulator of many outputs; one element is filled by the caller. */
+/* Fills part of an accumulator of many outputs; one element is filled by the caller. */
 static void fill_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -214,7 +214,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   return p;
 }
 
-/* Escapes lie in the heap, the rest behind the header. */
+/* Escapes lie in the heap, the other numbers after the header. */
 void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
 {
   *out = (tsr__partial_told){ .memory = p->data, .memory_bytes = p->bytes };
