@@ -22,7 +22,7 @@ tsr_memory tsr__cpu_memory(const tsr_runtime *rt, int device)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
+static tsr_status refuse_pool_bytes(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
 {
   tsr_memory memory = tsr__pool_memory(pool);
   /* Asked again, since other threads took and gave meanwhile: a limit that is no longer in the way
@@ -65,7 +65,7 @@ tsr__buffer *tsr__cpu_take(tsr_runtime *rt, int device, size_t bytes, tsr__error
   void *data = buffer ? tsr__pool_take(pool, size) : NULL;
   if (!data) {
     header_free(rt, buffer);
-    refuse(pool, device, size, error);
+    refuse_pool_bytes(pool, device, size, error);
     return NULL;
   }
   buffer->data = data;

@@ -67,7 +67,7 @@ void tsr__bins_empty(tsr__bins *b)
 }
 
 /* Joins integers, in the smaller of both units; false: they could become too large. */
-static bool join_sums(tsr__bins *into, const tsr__bins *from)
+static bool join_bin_sums(tsr__bins *into, const tsr__bins *from)
 {
   int up = into->added ? ilogb(into->unit) - ilogb(from->unit) : 0, most = 22;
   if (up > most || -up > most) return false;
@@ -83,7 +83,7 @@ static bool join_sums(tsr__bins *into, const tsr__bins *from)
 
 void tsr__bins_join(tsr__bins *into, tsr__bins *from)
 {
-  if (from->added && !join_sums(into, from)) tsr__bins_empty(from);
+  if (from->added && !join_bin_sums(into, from)) tsr__bins_empty(from);
   if (!from->begun) return;
   tsr__bins_begin(into);
   into->ops->rows_merge(&into->rows, 0, &from->rows);
@@ -104,7 +104,7 @@ static double unit_for(const tsr__reals *x)
   return ldexp(1, (exponent > -900 ? exponent : -900) + 1 - ROOM);
 }
 
-static int count_bits(const uint64_t *bits, int n)
+static int count_value_bits(const uint64_t *bits, int n)
 {
   int count = 0;
   for (int i = 0; i < n; i += 64)
@@ -118,12 +118,12 @@ static int count_bits(const uint64_t *bits, int n)
 static void to_units(tsr__bins *b, const tsr__reals *x, int64_t *whole, uint64_t *left)
 {
   b->ops->whole_units(whole, left, x, b->unit);
-  if (count_bits(left, x->n) <= x->n / 8 || (b->added && b->added < b->rows.count)) return;
+  if (count_value_bits(left, x->n) <= x->n / 8 || (b->added && b->added < b->rows.count)) return;
   if (b->added) tsr__bins_empty(b);
   b->unit = unit_for(x);
   b->ops->whole_units(whole, left, x, b->unit);
   /* Values too far apart for any unit: from here on each is added the general way. */
-  b->plain = count_bits(left, x->n) > x->n / 2;
+  b->plain = count_value_bits(left, x->n) > x->n / 2;
 }
 
 static void add_left(tsr__bins *b, const int64_t *place, const tsr__reals *x, const uint64_t *left)

@@ -224,7 +224,7 @@ static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
  * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall to
  * the wrong side. An odd last bit keeps it off the middle: the function adds one to the bits, or
  * takes one off, by the sign of the error. */
-static double to_odd(double value, double lacks)
+static double to_odd_neighbour(double value, double lacks)
 {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -260,7 +260,7 @@ void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
     if (plain && (i = sum_plain(rows, out, i)) == rows->count) break;
     tsr__acc2 sum;
     if (as_two(rows, i, &high, &low)) {
-      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd(high, low));
+      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd_neighbour(high, low));
       continue;
     }
     tsr__rows_get(rows, i, &sum);
@@ -268,7 +268,7 @@ void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
   }
 }
 
-static int64_t count_of(const tsr__rows_read *how, int64_t i)
+static int64_t count_of_values(const tsr__rows_read *how, int64_t i)
 {
   return how->counts ? how->counts[i] : how->n;
 }
@@ -284,7 +284,7 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
 {
   tsr_dtype to = how->to;
   for (int64_t i = 0; i < rows->count; i++) {
-    int64_t n = count_of(how, i);
+    int64_t n = count_of_values(how, i);
     double sum;
     tsr__acc2 acc;
     /* The remainder of the division decides narrow results, and fma must not underflow: hence the
@@ -292,7 +292,7 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
     bool wide = to == TSR_F64;
     if (as_one(rows, i, n, &sum) && (wide || sum == 0 || fabs(sum) > 0x1p-800)) {
       double quotient = sum / (double)n;
-      if (!wide) quotient = to_odd(quotient, fma(-quotient, (double)n, sum));
+      if (!wide) quotient = to_odd_neighbour(quotient, fma(-quotient, (double)n, sum));
       tsr__dtype_put_real(to, out, i, quotient);
       continue;
     }
@@ -314,7 +314,7 @@ typedef struct about {
 #define NEAR_END 0x1p900
 
 /* x / by for a whole `by` below 2^53, to some 2^-102 of it. */
-static about divide(about x, double by)
+static about divide_about(about x, double by)
 {
   about out;
   double quotient = x.high / by, rest = fma(-quotient, by, x.high) + x.low;
@@ -376,12 +376,12 @@ static bool put_narrow(const tsr__rows_read *how, about x, double by, void *out,
 static bool put_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
                        void *out, int64_t i)
 {
-  const int64_t n = count_of(how, i), most = (int64_t)1 << 53;
+  const int64_t n = count_of_values(how, i), most = (int64_t)1 << 53;
   about x;
   if (n <= 0 || n >= most || n - how->ddof <= 0 || n - how->ddof >= most) return false;
   if (!differ(sums, squares, i, (double)n, &x)) return false;
   if (put_narrow(how, x, (double)n * (double)(n - how->ddof), out, i)) return true;
-  x = divide(divide(x, (double)n), (double)(n - how->ddof));
+  x = divide_about(divide_about(x, (double)n), (double)(n - how->ddof));
   if (!(x.high > NEAR_ZERO)) return false;
   return put_about(how->to, how->root ? root(x) : x, out, i);
 }
@@ -394,7 +394,7 @@ void tsr__rows_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr
     if (put_spread(sums, squares, how, out, i)) continue;
     tsr__rows_get(sums, i, &sum);
     tsr__rows_get(squares, i, &square);
-    tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
+    tsr__spread_read read = { count_of_values(how, i), how->ddof, how->root };
     tsr__dtype_put_real(how->to, out, i, tsr__acc2_spread(&sum, &square, &read, how->to));
   }
 }

@@ -23,7 +23,7 @@ INLINE int64_t best(int64_t a, int64_t b, bool largest)
 
 /* The key that never wins, and the one that always does. An element of i64 may have that key, too,
  * which then is the result as well. */
-INLINE int64_t key_of_none(bool largest)
+INLINE int64_t losing_key(bool largest)
 {
   return largest ? INT64_MIN : INT64_MAX;
 }
@@ -85,7 +85,7 @@ INLINE int64_t key_of_nan(bool largest)
     }                                                                                             \
     if (odd) return key_of_nan(largest);                                                          \
     T lane[LANES];                                                                                \
-    int64_t key = key_of_none(largest);                                                           \
+    int64_t key = losing_key(largest);                                                            \
     _mm512_storeu_##s(lane, largest ? _mm512_range_##s(a, b, 5) : _mm512_range_##s(a, b, 4));     \
     for (int k = 0; k < LANES; k++) key = best(key, tsr__key_of_f64((double)lane[k]), largest);   \
     return key;                                                                                   \
@@ -177,7 +177,7 @@ INLINE int64_t across_i32(const int32_t *x, int64_t n, const uint64_t *mask, boo
 
 INLINE int64_t across_i64(const int64_t *x, int64_t n, const uint64_t *mask, bool largest)
 {
-  return blocks_i64(x, n, mask, largest, 0, key_of_none(largest));
+  return blocks_i64(x, n, mask, largest, 0, losing_key(largest));
 }
 
 INLINE int64_t across_f32(const float *x, int64_t n, const uint64_t *mask, bool largest)
@@ -185,13 +185,13 @@ INLINE int64_t across_f32(const float *x, int64_t n, const uint64_t *mask, bool 
   const int32_t nan = largest ? INT32_MAX : INT32_MIN, none = largest ? INT32_MIN : INT32_MAX;
   const int32_t key = blocks_f32(x, n, mask, largest, nan, none);
   /* No element was taken, or only elements that never win: both are the same to whoever goes on. */
-  if (key == none) return key_of_none(largest);
+  if (key == none) return losing_key(largest);
   return key == nan ? key_of_nan(largest) : tsr__key_of_f64((double)f32_of_key(key));
 }
 
 INLINE int64_t across_f64(const double *x, int64_t n, const uint64_t *mask, bool largest)
 {
-  return blocks_f64(x, n, mask, largest, key_of_nan(largest), key_of_none(largest));
+  return blocks_f64(x, n, mask, largest, key_of_nan(largest), losing_key(largest));
 }
 #endif
 

@@ -74,13 +74,13 @@ INLINE arcsine arcsine_of(val s)
 }
 
 /* Twice the root's arcsine, and a number less that. */
-INLINE val twice(const arcsine *a)
+INLINE val twice_arcsine(const arcsine *a)
 {
   val sum = a->root + (a->tail + a->root_low);
   return sum + sum;
 }
 
-INLINE val less(const arcsine *a, element high, element low)
+INLINE val less_arcsine(const arcsine *a, element high, element low)
 {
   val small = a->tail + a->root_low, root = a->root;
   val rest = real(low) - (small + small);
@@ -94,14 +94,14 @@ INLINE val asin_of(val x)
 {
   arcsine a = arcsine_of(size_of(x));
   val near = a.root + a.tail;
-  return with_sign_of(where(a.beyond, less(&a, QUARTER, QUARTER_LOW), near), x);
+  return with_sign_of(where(a.beyond, less_arcsine(&a, QUARTER, QUARTER_LOW), near), x);
 }
 
 INLINE val acos_of(val x)
 {
   mask minus = is_minus(x);
   arcsine a = arcsine_of(size_of(x));
-  val far = where(minus, less(&a, 2 * QUARTER, 2 * QUARTER_LOW), twice(&a));
+  val far = where(minus, less_arcsine(&a, 2 * QUARTER, 2 * QUARTER_LOW), twice_arcsine(&a));
   val root = with_sign_of(a.root, x), tail = with_sign_of(a.tail, x);
   val quarter = real(QUARTER), main = quarter - root;
   val lost = (quarter - main) - root;

@@ -9,7 +9,7 @@ INLINE val erf_near(val x)
 }
 
 /* exp(x^2) erfc x for x from 0.47 to 11.5. */
-INLINE val scaled_rest(val x)
+INLINE val scaled_rest_f32(val x)
 {
   val four = real(4), t = (x - four) / (x + four);
   return polynomial(t, TABLE(erfc_rest)) / fused(real(2), x, real(1));
@@ -17,7 +17,7 @@ INLINE val scaled_rest(val x)
 
 /* y exp(-scale x^2) for a scale that is a power of two; the rounding error of the square is put
  * back. */
-INLINE val bell(val y, val x, float scale)
+INLINE val bell_times(val y, val x, float scale)
 {
   val square = x * x, low = fused(x, x, -square);
   parted p = power_of(at_least(square * real(-scale), -104));
@@ -29,7 +29,7 @@ INLINE val bell(val y, val x, float scale)
 INLINE val erfc_far(val size)
 {
   val x = at_most(size, 11);
-  return bell(scaled_rest(x), x, 1);
+  return bell_times(scaled_rest_f32(x), x, 1);
 }
 
 #include "kernel/tile/formula_erf.h"
@@ -37,7 +37,7 @@ INLINE val erfc_far(val size)
 INLINE val gelu_of(val x)
 {
   val size = at_most(size_of(x), 16), half = size * real(0.5f);
-  val end = bell(half * scaled_rest(size * real(ROOT_HALF)), size, 0.5f);
+  val end = bell_times(half * scaled_rest_f32(size * real(ROOT_HALF)), size, 0.5f);
   val far = where(is_minus(x), -end, x - end);
   val part = x * real(0.5f);
   val near = fused(part, erf_near(x * real(ROOT_HALF)), part);

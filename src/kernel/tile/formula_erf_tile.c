@@ -26,7 +26,7 @@ INLINE val erf_near(val x)
 }
 
 /* exp(x^2) erfc x for x from 0.47 on. */
-INLINE val scaled_rest(val x)
+INLINE val scaled_rest_f64(val x)
 {
   static const double r[] = {
     /* (1 + 2 x) exp(x^2) erfc x in t */
@@ -43,7 +43,7 @@ INLINE val scaled_rest(val x)
 }
 
 /* exp(-scale x^2) for a scale that is a power of two. */
-INLINE val bell(val x, double scale)
+INLINE val bell_of_size(val x, double scale)
 {
   val square = x * x, low = fused(x, x, -square);
   mask known = square < real(2000); /* beyond, low may be no number */
@@ -53,8 +53,8 @@ INLINE val bell(val x, double scale)
 /* erfc of a size from 0.47 on; 28 is far enough. */
 INLINE val erfc_far(val size)
 {
-  val x = least(size, real(28));
-  return bell(x, 1) * scaled_rest(x);
+  val x = least_of_vals(size, real(28));
+  return bell_of_size(x, 1) * scaled_rest_f64(x);
 }
 
 #include "kernel/tile/formula_erf.h"
@@ -64,9 +64,9 @@ INLINE val erfc_far(val size)
 INLINE val gelu_of(val x)
 {
   val size = size_of(x), zero = real(0);
-  val near_to = least(size, real(60)), half = near_to * real(0.5);
+  val near_to = least_of_vals(size, real(60)), half = near_to * real(0.5);
   val root = near_to * real(ROOT_HALF);
-  val end = (half * scaled_rest(root)) * bell(near_to, 0.5);
+  val end = (half * scaled_rest_f64(root)) * bell_of_size(near_to, 0.5);
   val far = where(is_minus(x), -end, x - end);
   val part = x * real(0.5);
   val near = fused(part, erf_near(x * real(ROOT_HALF)), part);
@@ -76,7 +76,7 @@ INLINE val gelu_of(val x)
 }
 
 /* The guess for x >= 0, from w = -log(1 - x^2). */
-INLINE val guess(val x, val w)
+INLINE val erfinv_guess(val x, val w)
 {
   static const double near[] = {
     /* erfinv x / x in w up to 5 */
@@ -102,9 +102,9 @@ INLINE val erfinv_of(val x)
   val size = size_of(x), one = real(1), rest = one - size;
   val product = rest * (one + size);
   val w = most(-log_of(product), real(0));
-  val y = guess(size, w), e = bell(y, 1);
+  val y = erfinv_guess(size, w), e = bell_of_size(y, 1);
   val over = erf_near(y) - size;
-  val far = rest - (e * scaled_rest(y));
+  val far = rest - (e * scaled_rest_f64(y));
   over = where(size < real(0.8), over, far);
   val step = over / (e * real(TWO_BY_ROOT_PI));
   step = step / fused(y, step, one);

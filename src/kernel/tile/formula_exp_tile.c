@@ -19,7 +19,7 @@ typedef struct base {
   double two_high, two_low, scale, scale_low;
 } base;
 
-INLINE val log_base(val x, const base *to)
+INLINE val log_in_base_f64(val x, const base *to)
 {
   split parts = split_of(x);
   pair log = log_pair(parts.m);
@@ -37,13 +37,13 @@ INLINE val log_base(val x, const base *to)
 
 INLINE val log2_of(val x)
 {
-  return log_base(x, &(base){ 1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56 });
+  return log_in_base_f64(x, &(base){ 1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56 });
 }
 
 INLINE val log10_of(val x)
 {
-  return log_base(x, &(base){ 0x1.34413509f7000p-2, 0x1.3fde623e2566bp-43, 0x1.bcb7b1526e50ep-2,
-                              0x1.95355baaafad3p-57 });
+  return log_in_base_f64(x, &(base){ 0x1.34413509f7000p-2, 0x1.3fde623e2566bp-43,
+                                     0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57 });
 }
 
 /* Up to 0.55 in size x + x^3 T(x^2); beyond 1 - 2 / (exp 2|x| + 1), with the sign of x. */

@@ -28,7 +28,7 @@ INLINE parted power_of(val x)
 INLINE val exp_times(parted p, val y)
 {
   val rest = fused(p.r * p.r, polynomial(p.r, TABLE(exp_tail)), p.r);
-  return scale_of(fused(y, rest, y), p.tagged);
+  return scaled_by_tag(fused(y, rest, y), p.tagged);
 }
 
 INLINE val exp_of(val x)

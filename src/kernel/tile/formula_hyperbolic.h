@@ -44,7 +44,7 @@ INLINE val sigmoid_of(val x)
  * the farther they are apart the more of it the power would show. */
 INLINE val logaddexp_of(val x, val y)
 {
-  val high = most(x, y), low = least(x, y);
+  val high = most(x, y), low = least_of_vals(x, y);
   val apart = low - high, back = low - apart;
   val lost = (low - (apart + back)) + (back - high);
   lost = where(size_of(lost) < real(1), lost, real(0)); /* infinities */

@@ -124,7 +124,7 @@ INLINE bool any(mask x)
 /* ---- operations without an operator ---- */
 
 /* An integer as a number. */
-INLINE val number_of(val x)
+INLINE val number_of_bits(val x)
 {
 #if defined(FORMULA_F32)
   return __builtin_convertvector((mask)x, val);
@@ -230,7 +230,7 @@ INLINE val size_of(val x)
 }
 
 /* The results of the operations minimum and maximum: NaN wins, -0 < +0. */
-INLINE val least(val x, val y)
+INLINE val least_of_vals(val x, val y)
 {
   val alike = where((x != x) | (y != y), x + y, bits_or(x, y));
   return where(x < y, x, where(y < x, y, alike));
@@ -274,7 +274,7 @@ INLINE val power_of_two(val tagged)
 
 /* y 2^k for the integer k in the low bits of `tagged`, which is k + WHOLE, |k| <= 1200 (f32: 240):
  * results that are no normal numbers round once more. */
-INLINE val scale_of(val y, val tagged)
+INLINE val scaled_by_tag(val y, val tagged)
 {
 #if defined(TILE_AVX512)
   return (val)ON_SET(scalef)((raw)y, (raw)(tagged - real(WHOLE)));
@@ -290,7 +290,7 @@ INLINE split split_number(val x)
 {
   val k = bits_down(bits_sub(x, real(ROOT_HALF)), MANTISSA);
   val m = bits_sub(x, bits_up(k, MANTISSA));
-  return (split){ number_of(k), m };
+  return (split){ number_of_bits(k), m };
 }
 
 /* Takes a number above 0, which may be denormal. */
@@ -306,7 +306,7 @@ INLINE split split_of(val x)
 /* ---- tile functions ---- */
 
 /* Elements at, at + 1 ... from an operand, or its one element; past the last are copies of it. */
-INLINE val load(const element *from, int64_t at, int64_t n, bool one)
+INLINE val load_vals(const element *from, int64_t at, int64_t n, bool one)
 {
   val x;
   if (one) return real(*from);
@@ -318,7 +318,7 @@ INLINE val load(const element *from, int64_t at, int64_t n, bool one)
   return x;
 }
 
-INLINE void store(element *to, int64_t at, int64_t n, val x)
+INLINE void store_vals(element *to, int64_t at, int64_t n, val x)
 {
   memcpy(to + at, &x, (size_t)(n - at < LANES ? n - at : LANES) * sizeof *to);
 }
@@ -338,18 +338,20 @@ INLINE void store(element *to, int64_t at, int64_t n, val x)
 
 /* The tile functions of NAME_of(x) and of NAME_of(x, y), of the file's own numbers. */
 #if defined(FORMULA_F32)
-#define TILE_OF_1(name) TILE_OF(name, f32, float, load, store, name##_of(x))
-#define TILE_OF_2(name) \
-  TILE_OF(name, f32, float, load, store, name##_of(x, load(second, i, n, scalar & 2)))
+#define TILE_OF_1(name) TILE_OF(name, f32, float, load_vals, store_vals, name##_of(x))
+#define TILE_OF_2(name)                            \
+  TILE_OF(name, f32, float, load_vals, store_vals, \
+          name##_of(x, load_vals(second, i, n, scalar & 2)))
 #else
-#define TILE_OF_1(name) TILE_OF(name, f64, double, load, store, name##_of(x))
-#define TILE_OF_2(name) \
-  TILE_OF(name, f64, double, load, store, name##_of(x, load(second, i, n, scalar & 2)))
+#define TILE_OF_1(name) TILE_OF(name, f64, double, load_vals, store_vals, name##_of(x))
+#define TILE_OF_2(name)                             \
+  TILE_OF(name, f64, double, load_vals, store_vals, \
+          name##_of(x, load_vals(second, i, n, scalar & 2)))
 
 /* And those of f32, computed in f64 and rounded. */
 typedef float narrow __attribute__((vector_size(LANES * 4)));
 
-INLINE val load_f32(const float *from, int64_t at, int64_t n, bool one)
+INLINE val load_vals_f32(const float *from, int64_t at, int64_t n, bool one)
 {
   narrow x;
   if (one) return real((double)*from);
@@ -359,7 +361,7 @@ INLINE val load_f32(const float *from, int64_t at, int64_t n, bool one)
   return __builtin_convertvector(x, val);
 }
 
-INLINE void store_f32(float *to, int64_t at, int64_t n, val x)
+INLINE void store_vals_f32(float *to, int64_t at, int64_t n, val x)
 {
   narrow out = __builtin_convertvector(x, narrow);
   memcpy(to + at, &out, (size_t)(n - at < LANES ? n - at : LANES) * sizeof *to);
@@ -367,10 +369,11 @@ INLINE void store_f32(float *to, int64_t at, int64_t n, val x)
 
 #define TILE_THROUGH_1(name) \
   TILE_OF_1(name)            \
-  TILE_OF(name, f32, float, load_f32, store_f32, name##_of(x))
-#define TILE_THROUGH_2(name) \
-  TILE_OF_2(name)            \
-  TILE_OF(name, f32, float, load_f32, store_f32, name##_of(x, load_f32(second, i, n, scalar & 2)))
+  TILE_OF(name, f32, float, load_vals_f32, store_vals_f32, name##_of(x))
+#define TILE_THROUGH_2(name)                               \
+  TILE_OF_2(name)                                          \
+  TILE_OF(name, f32, float, load_vals_f32, store_vals_f32, \
+          name##_of(x, load_vals_f32(second, i, n, scalar & 2)))
 #endif
 
 #endif

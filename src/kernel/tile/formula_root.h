@@ -32,7 +32,7 @@ INLINE val cbrt_of(val x)
   val scale = where(i == one, real(2), real(4));
   scale = where(i == real(0), one, scale);
   val root = cube_root(m * scale, m, i);
-  root = scale_of(root, j + real(WHOLE));
+  root = scaled_by_tag(root, j + real(WHOLE));
   mask ends = (x == (x + x)) | (x != x); /* 0, infinities, NaN */
   return where(ends, x, with_sign_of(root, x));
 }
@@ -41,7 +41,7 @@ INLINE val cbrt_of(val x)
 INLINE val hypot_of(val x, val y)
 {
   val top = real((element)INFINITY), ax = size_of(x), ay = size_of(y);
-  val high = most(ax, ay), low = least(ax, ay);
+  val high = most(ax, ay), low = least_of_vals(ax, ay);
   mask far = high > real(TOO_LARGE);
   mask near = high < real(TOO_SMALL);
   val scale = where(near, real(1 / SCALE), real(1));

@@ -17,7 +17,7 @@ INLINE val tan_of(val x)
                               0x1.d6d3c354bab48p-9,   0x1.226e3586f3487p-7,   0x1.664f488242f0dp-6,
                               0x1.ba1ba1ba1c3bep-5,   0x1.1111111111110p-3
   };
-  angle a = reduce(x);
+  angle a = reduce_to_angle(x);
   val z = a.high * a.high, cube = z * a.high, one = real(1);
   val rest = (z * cube) * polynomial(z, t, 14);
   rest = fused(cube, real(0x1.5555555555555p-2), rest);

@@ -47,7 +47,7 @@ struct tsr__job {
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes)
+static size_t aligned_bytes(size_t bytes)
 {
   return (bytes + 63) & ~(size_t)63;
 }
@@ -60,7 +60,7 @@ typedef struct bump {
 static void *carve(bump *b, size_t bytes)
 {
   void *memory = b->at;
-  b->at += aligned(bytes);
+  b->at += aligned_bytes(bytes);
   return memory;
 }
 
@@ -73,12 +73,12 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   size_t blocks = 0;
   for (int i = 0; i < k->load_count; i++)
-    if (tsr__turn_may(&k->loads[i], k->rank)) blocks += aligned(tsr__turn_bytes());
-  return blocks + aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
-         aligned((size_t)k->slot_count * sizeof(tsr__moving)) +
-         aligned((size_t)k->load_count * sizeof(tsr__loading)) +
-         aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
-         aligned(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
+    if (tsr__turn_may(&k->loads[i], k->rank)) blocks += aligned_bytes(tsr__turn_bytes());
+  return blocks + aligned_bytes(((size_t)k->slot_count + 1) * sizeof(void *)) +
+         aligned_bytes((size_t)k->slot_count * sizeof(tsr__moving)) +
+         aligned_bytes((size_t)k->load_count * sizeof(tsr__loading)) +
+         aligned_bytes((size_t)k->red_count * sizeof(tsr__reducing)) +
+         aligned_bytes(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
          ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
 }
 
@@ -296,7 +296,7 @@ static bool join_reductions(tsr__task *task)
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* These instructions need the tile's place in the part; all others see slots only. */
-static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+static void do_special_inst(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   switch (inst->op) {
   case TSR__K_LOAD: tsr__do_load(task, inst, at, n); break;
@@ -358,12 +358,12 @@ static inline void fetch_some(fetch *f)
   }
 }
 
-static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+static inline void do_inst(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   void **slot = task->slot;
   /* The enumeration lists special instructions after the pure ones (kir.h). */
   if (inst->op >= TSR__K_LOAD) {
-    special(task, inst, at, n);
+    do_special_inst(task, inst, at, n);
     return;
   }
   const tsr__stretch span = { (int32_t)n, inst->scalar };
@@ -408,7 +408,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
   const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
-  for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
+  for (const tsr__inst *inst = k->insts; inst < first; inst++) do_inst(task, inst, 0, 1);
   if (tsr__goes_down(task)) {
     tsr__do_down(task, from, to);
     return;
@@ -433,7 +433,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     if (streams) fetch_plan(&ahead, task, next.at, next.n, k->inst_count - k->prologue_count);
     for (const tsr__inst *inst = first; inst < end; inst++) {
       if (streams) fetch_some(&ahead);
-      step(task, inst, at, n);
+      do_inst(task, inst, at, n);
     }
     if (staged) flush_stages(task, at, n);
   }
@@ -509,7 +509,7 @@ static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&walk, k->rank, part->box.size, info->codes >= 0 ? all : info->dims);
     if (!walk.step[0]) {
-      own += aligned(part->partials[i]->bytes);
+      own += aligned_bytes(part->partials[i]->bytes);
       continue;
     }
     /* The least common multiple of the rows of all reductions and of 64: a stretch of so many

@@ -154,7 +154,7 @@ static void load_bits(const piece *p)
 
 /* Returns a word of copies of an element. UINT64_MAX / (T)-1 is a 1 in each place of T: 0x0101..
  * for bytes, 0x00010001.. of two. */
-static uint64_t word_of(const char *in, size_t size)
+static uint64_t word_of_copies(const char *in, size_t size)
 {
   switch (size) {
   case 1: WORD_OF(uint8_t)
@@ -170,7 +170,7 @@ typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
  * borders. */
 static void repeat(char *out, const char *in, size_t size, int64_t n)
 {
-  const pair all = word_of(in, size) - (pair){ 0 };
+  const pair all = word_of_copies(in, size) - (pair){ 0 };
   size_t bytes = (size_t)n * size, done = 0;
   if (!all[0]) {
     memset(out, 0, bytes);
@@ -210,7 +210,7 @@ typedef struct spot {
 
 /* Whether the first `dims` indices are within their bounds. Asked once a line and not once an
  * element: only the innermost dim has its bounds cut into runs. */
-static bool within(const tsr__loading *l, const spot *p, int dims)
+static bool is_spot_within(const tsr__loading *l, const spot *p, int dims)
 {
   bool inside = true;
   for (int d = 0; d < dims && l->bounded; d++)
@@ -220,10 +220,10 @@ static bool within(const tsr__loading *l, const spot *p, int dims)
 
 static void look_inside(const tsr__loading *l, spot *p)
 {
-  p->inside = within(l, p, l->walk.rank - 1);
+  p->inside = is_spot_within(l, p, l->walk.rank - 1);
 }
 
-static void find_place(const tsr__loading *l, int64_t at, spot *p)
+static void find_spot(const tsr__loading *l, int64_t at, spot *p)
 {
   p->offset = l->start;
   for (int d = l->walk.rank - 1; d >= 0; d--) {
@@ -235,7 +235,7 @@ static void find_place(const tsr__loading *l, int64_t at, spot *p)
 }
 
 /* Goes on by `n` elements of a run. */
-static void go_on(const tsr__loading *l, spot *p, int64_t n)
+static void advance_spot(const tsr__loading *l, spot *p, int64_t n)
 {
   const tsr__walk *w = &l->walk;
   int d = w->rank - 1;
@@ -291,7 +291,7 @@ static void copy_lines(short_lines l)
 enum { SHORT_LINE = 1024 }; /* bytes */
 
 /* Whether whole lines of a load are copied several at a time. */
-static bool has_lines(const tsr__loading *l, const piece *p)
+static bool has_short_lines(const tsr__loading *l, const piece *p)
 {
   int last = l->walk.rank - 1;
   return last > 0 && p->step == 1 && p->size && !l->turned &&
@@ -303,7 +303,7 @@ static bool has_lines(const tsr__loading *l, const piece *p)
  *
  *   tile      | . . x x . | . . x x . | . . x x . |       x: low <= index < high
  *   operand     . . x x . . . x x . . . x x               a line is `step` from the next */
-static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
+static int64_t load_tile_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
 {
   const tsr__walk *w = &l->walk;
   const int last = w->rank - 1, around = last - 1;
@@ -313,7 +313,7 @@ static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
   int64_t first = l->low[around] > index ? l->low[around] - index : 0;
   int64_t end = l->high[around] - index < lines ? l->high[around] - index : lines;
   if (high > width) high = width;
-  if (within(l, here, around) && first < end && low < high)
+  if (is_spot_within(l, here, around) && first < end && low < high)
     copy_lines((short_lines){ .to = (char *)p.to + (p.at + first * width + low) * size,
                               .from = (const char *)p.from +
                                       (here->offset + first * w->step[around] + low) * size,
@@ -333,18 +333,18 @@ static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
 }
 
 /* The part of a tile that one load is for, run by run. */
-static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
+static void load_tile_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
 {
   int last = l->walk.rank - 1;
   spot here;
   p.step = l->walk.step[last];
-  find_place(l, first, &here);
-  const bool lines = has_lines(l, &p);
+  find_spot(l, first, &here);
+  const bool lines = has_short_lines(l, &p);
   for (int64_t done = 0, run; done < n; done += run) {
     int64_t from = here.index[last], to = l->walk.size[last];
     if (lines && !from && to <= n - done) {
       p.at = done;
-      run = load_lines(l, p, &here, n - done);
+      run = load_tile_lines(l, p, &here, n - done);
       continue;
     }
     run = to - from < n - done ? to - from : n - done;
@@ -358,7 +358,7 @@ static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
     p.n = to - from - skip;
     if (here.inside && p.n > 0 && l->turned) load_turned(l, &here, from + skip, &p);
     else if (here.inside && p.n > 0) load_run(&p);
-    go_on(l, &here, run);
+    advance_spot(l, &here, run);
   }
 }
 
@@ -372,7 +372,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
         info->input < 0 ? task->slot[info->fill] : tsr__cpu_data(task->part->inputs[info->input]);
     piece p = { .to = task->slot[inst->out], .from = from, .dtype = inst->dtype };
     if (p.dtype != TSR_BOOL) p.size = (int64_t)tsr_dtype_size((tsr_dtype)p.dtype);
-    if (!task->loads[i].empty) load_piece(&task->loads[i], p, at, n);
+    if (!task->loads[i].empty) load_tile_piece(&task->loads[i], p, at, n);
     more = info->more;
   }
 }
@@ -449,7 +449,7 @@ void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int dim, int input)
+static int64_t entries_of_table(const tsr__task *task, const tsr__gnode *table, int dim, int input)
 {
   if (table->dims[dim] >= 0) return table->dims[dim];
   /* Rows known at run time: the buffer tells how many there are. */
@@ -482,7 +482,7 @@ void tsr__do_within(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
 
 /* One element is stored without the calls that a run takes: look-ups with an index each have no
  * longer runs. */
-static void take_piece(const piece *p)
+static void take_table_piece(const piece *p)
 {
   if (p->n > 1 || p->dtype == TSR_BOOL) {
     load_run(p); /* neighbours: its step is 1 */
@@ -503,7 +503,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
-  int64_t entries = table_size(task, table, info->dim, info->input), inner = 1, middle = 1;
+  int64_t entries = entries_of_table(task, table, info->dim, info->input), inner = 1, middle = 1;
   for (int d = info->dim; d < info->dim + tsr__more_of(task->program, g); d++)
     /* Dims that are looked into as one are so many entries. */
     entries *= table->dims[d + 1];
@@ -526,13 +526,13 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     int64_t b = (at + i) % inner, a = (at + i) / (inner * middle);
     left = each ? 1 : inner - b < n - i ? inner - b : n - i;
     int64_t entry = checked(task, info->node, index[i], entries, at + i);
-    take_piece(&(piece){ .to = to,
-                         .from = from,
-                         .at = i,
-                         .n = left,
-                         .step = 1,
-                         .dtype = inst->dtype,
-                         .offset = (a * entries + entry) * inner + b });
+    take_table_piece(&(piece){ .to = to,
+                               .from = from,
+                               .at = i,
+                               .n = left,
+                               .step = 1,
+                               .dtype = inst->dtype,
+                               .offset = (a * entries + entry) * inner + b });
   }
 }
 
@@ -541,7 +541,7 @@ void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
-  int64_t entries = table_size(task, table, 0, info->input);
+  int64_t entries = entries_of_table(task, table, 0, info->input);
   (void)at;
   task->tiles->search[table->dtype](task->slot[inst->out], task->slot[inst->in[0]], n,
                                     tsr__cpu_data(task->part->inputs[info->input]), entries);

@@ -13,7 +13,8 @@ static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i
 
 /* Scatters the elements that count. Under a mask they are put side by side first, without a jump: a
  * mask without a pattern would make every loop above guess wrong at every other element. */
-static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, int32_t *room)
+static void scatter_taken_elements(tsr__feed *f, int64_t groups, const int32_t *codes,
+                                   int32_t *room)
 {
   uint16_t place[TSR__TILE];
   _Alignas(8) unsigned char values[TSR__TILE * 8];
@@ -44,7 +45,7 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* `n` bits from bit `at` on, moved to the start of `room` if they do not start a word. */
-static const uint64_t *bits_from(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)
+static const uint64_t *bits_from_place(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)
 {
   if (!bits) return NULL;
   if (at % 64 == 0) return bits + at / 64;
@@ -70,7 +71,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
                   .places = &red->places,
                   .at = at };
   if (info->codes >= 0) {
-    scatter_taken(&f, info->groups, task->slot[info->codes], task->codes);
+    scatter_taken_elements(&f, info->groups, task->slot[info->codes], task->codes);
     return;
   }
   const tsr__walk *walk = &red->walk;
@@ -88,9 +89,10 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
     f.element = tsr__walk_at(walk, at + i, &f.n);
     if (f.n > n - i) f.n = n - i;
     f.at = at + i;
-    f.mask = bits_from(mask, i, f.n, mask_room);
+    f.mask = bits_from_place(mask, i, f.n, mask_room);
     if (x)
-      f.x = bits ? (const void *)bits_from(x, i, f.n, x_room) : (const char *)x + (size_t)i * size;
+      f.x = bits ? (const void *)bits_from_place(x, i, f.n, x_room)
+                 : (const char *)x + (size_t)i * size;
     take(&f);
   }
 }

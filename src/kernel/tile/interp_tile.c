@@ -174,7 +174,7 @@ UINT_DIVISION(uint64_t, natural64)
  *
  *   l = x * 2^from, r = y * 2^to:   x mod y, then 11 bits are brought down at a time:
  *   x < y < 2^53, so x << 11 fits 64 bits, and (x << 11) mod y is the next remainder */
-INLINE double rest_of(double l, double r)
+INLINE double division_rest(double l, double r)
 {
   const uint64_t sign = UINT64_C(1) << 63, hidden = UINT64_C(1) << 52, top = 0x7ff * hidden;
   uint64_t a, b;
@@ -210,7 +210,7 @@ INLINE double rest_of(double l, double r)
  * added once. That of f32 has room in f64, which holds it exactly. */
 INLINE double mod_real(double l, double r)
 {
-  double rest = rest_of(l, r);
+  double rest = division_rest(l, r);
   if (rest == 0) return copysign(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
@@ -218,7 +218,7 @@ INLINE double mod_real(double l, double r)
 /* A rest is no longer than r and lies on l's or r's last place, so those of f32 are f32. */
 INLINE float mod_real32(float l, float r)
 {
-  float rest = (float)rest_of((double)l, (double)r);
+  float rest = (float)division_rest((double)l, (double)r);
   if (rest == 0) return copysignf(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
@@ -227,7 +227,7 @@ INLINE float mod_real32(float l, float r)
  * r) is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
 INLINE double floordiv_real(double l, double r)
 {
-  double rest = rest_of(l, r), quotient = (l - rest) / r;
+  double rest = division_rest(l, r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysign(0, l / r);
@@ -240,7 +240,7 @@ INLINE double floordiv_real(double l, double r)
 /* Works like f64's; the rest, which is an f32, is taken there. */
 INLINE float floordiv_real32(float l, float r)
 {
-  float rest = (float)rest_of((double)l, (double)r), quotient = (l - rest) / r;
+  float rest = (float)division_rest((double)l, (double)r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysignf(0, l / r);
@@ -265,8 +265,8 @@ BINARY(fmod_i64, int64_t, int64_t, fmod_whole64(l, r))
 /* Rounded down and towards zero are the same without signs. */
 BINARY(fmod_u32, uint32_t, uint32_t, mod_natural32(l, r))
 BINARY(fmod_u64, uint64_t, uint64_t, mod_natural64(l, r))
-BINARY(fmod_f32, float, float, (float)rest_of((double)l, (double)r))
-BINARY(fmod_f64, double, double, rest_of(l, r))
+BINARY(fmod_f32, float, float, (float)division_rest((double)l, (double)r))
+BINARY(fmod_f64, double, double, division_rest(l, r))
 BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
 BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
@@ -562,7 +562,7 @@ static void spread_bool(OPERANDS)
 }
 
 /* b: NULL, or a second condition. */
-static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
+static int64_t count_tile_bits(const uint64_t *a, const uint64_t *b, int64_t n)
 {
   int64_t count = 0;
   for (int64_t i = 0; i < n / 64; i++) count += __builtin_popcountll(b ? a[i] & b[i] : a[i]);
@@ -849,7 +849,7 @@ const tsr__tiles TILES(tiles) = {
                [TSR_I64] = TILES(extreme_i64),
                [TSR_F32] = TILES(extreme_f32),
                [TSR_F64] = TILES(extreme_f64) },
-  .count = count_bits,
+  .count = count_tile_bits,
   .stream = stream_bytes,
   .drain = stream_drain,
   .uniform_f64 = TILES(uniform_f64),

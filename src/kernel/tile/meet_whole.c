@@ -124,7 +124,7 @@ typedef struct block {
 /* The factor of a sum: a mean of 2^k members has a power of two, so that nothing is rounded; 0: it
  * takes an accumulator. 1 / n is exact then, and the sum was rounded once: the mean is as if it had
  * been divided by n in the long number. */
-static double scale_of(const whole *w)
+static double scale_of_sum(const whole *w)
 {
   int64_t n = w->population;
   if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || w->node->dtype != w->accum->dtype) return 0;
@@ -166,10 +166,10 @@ static void add_narrow(block *b, const void **x)
   }
 }
 
-static tsr_status add_block(whole *w, int64_t i, int n, void *out)
+static tsr_status add_whole_block(whole *w, int64_t i, int n, void *out)
 {
   const void *x[TSR__MOST_WHOLE];
-  block b = { .w = w, .i = i, .n = n, .scale = scale_of(w), .out = out };
+  block b = { .w = w, .i = i, .n = n, .scale = scale_of_sum(w), .out = out };
   int members = w->job->m->c->member_count, dtype = w->accum->dtype;
   size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
   tsr__few few = { x, members, n };
@@ -204,7 +204,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   for (int64_t done = 0; done < all->count && !status; done += BLOCK) {
     int64_t left = all->count - done;
     tsr__piece_run r = { all->first + done, left < BLOCK ? left : BLOCK, all->at + done };
-    status = add_block(w, r.first, (int)r.count, out + (size_t)r.at * size);
+    status = add_whole_block(w, r.first, (int)r.count, out + (size_t)r.at * size);
     if (!status) tsr__send_results(&mine, w->at->member, w->at->final, &r);
   }
   for (int k = 0; k < c->member_count && w->at->brings; k++)
@@ -215,7 +215,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   return status;
 }
 
-static int64_t elements_of(const share *s)
+static int64_t elements_of_share(const share *s)
 {
   return s->end - s->from;
 }
@@ -267,17 +267,17 @@ static bool is_first(const tsr__all_reduce *c, int final)
 static void cut_tasks(whole_job *job)
 {
   int64_t elements = 0, workers = tsr__worker_count(job->m->c->rt);
-  for (int s = 0; s < job->share_count; s++) elements += elements_of(&job->shares[s]);
+  for (int s = 0; s < job->share_count; s++) elements += elements_of_share(&job->shares[s]);
   int64_t each = (elements / (EACH * workers) + BLOCK - 1) / BLOCK * BLOCK;
   job->task = each < LEAST ? LEAST : each > MOST ? MOST : each;
   for (int s = 0; s < job->share_count; s++) {
     job->shares[s].first = job->tasks;
-    job->tasks += (elements_of(&job->shares[s]) + job->task - 1) / job->task;
+    job->tasks += (elements_of_share(&job->shares[s]) + job->task - 1) / job->task;
   }
 }
 
 /* The results of whole elements, a share for each piece that somebody finishes. */
-static int64_t list_shares(whole_job *job)
+static int64_t list_whole_shares(whole_job *job)
 {
   const tsr__all_reduce *c = job->m->c;
   int64_t bytes = 0;
@@ -292,7 +292,7 @@ static int64_t list_shares(whole_job *job)
       int64_t all = s->piece.runs * s->piece.length;
       s->from = c->pieces ? 0 : tsr__share_first(all, c->share.index, c->share.count);
       s->end = c->pieces ? all : tsr__share_first(all, c->share.index + 1, c->share.count);
-      int64_t elements = elements_of(s);
+      int64_t elements = elements_of_share(s);
       /* The next share is written over it. */
       if (!elements) continue;
       job->share_count++;
@@ -321,7 +321,7 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory to combine the sums of %d devices; free arrays",
                           c->member_count);
-  int64_t bytes = list_shares(&job);
+  int64_t bytes = list_whole_shares(&job);
   cut_tasks(&job);
   /* Processes that share a result share the caches, too: they read the operands together, and write
    * as much again. */

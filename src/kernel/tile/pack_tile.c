@@ -6,7 +6,7 @@
 #include "topology/half.h"
 
 /* Looked at once a panel, so that its steps may copy lines as one piece. */
-INLINE bool neighbours(const int64_t *at, int64_t n)
+INLINE bool are_neighbours(const int64_t *at, int64_t n)
 {
   for (int64_t i = 1; i < n; i++)
     if (at[i] != at[0] + i) return false;
@@ -100,7 +100,7 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   int n = 1;
   int64_t most = SIDE / ((int64_t)size * p->high), lines = p->high;
   while (n < most && (n + 1) * lines <= p->lines && p->line[n * lines] == p->line[0] + n * lines &&
-         neighbours(p->line + n * lines, lines))
+         are_neighbours(p->line + n * lines, lines))
     n++;
   return n;
 }
@@ -158,7 +158,7 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   {                                                                                          \
     const int wide = 2 * PRODUCT_BYTES / (int)sizeof(R);                                     \
     const int64_t lines = p->lines < p->high ? p->lines : p->high;                           \
-    const int panels = neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;          \
+    const int panels = are_neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;      \
     if (!panels && p->run[0] == 1) name##_pieces(p);                                         \
     else if (lines < p->high && panels) name##_some(p);                                      \
     else if (!SIZE) panels ? name##_across(p, p->high, panels) : name##_along(p, p->high);   \

@@ -94,7 +94,7 @@ tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t co
 /* A part at a time, through a stage on the other device. Three copies a slice, one for each part,
  * and a merge on the other side. A stage as large as a slice is all the memory that combining
  * takes. */
-static bool send_rows(const tsr__sending *s)
+static bool send_partial_rows(const tsr__sending *s)
 {
   tsr__partial *into = s->into;
   int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
@@ -127,7 +127,7 @@ bool tsr__partial_send(const tsr__sending *s)
 {
   const tsr__partial *from = s->from;
   const tsr__accum_ops *ops = from->ops;
-  if (ops->rows) return send_rows(s);
+  if (ops->rows) return send_partial_rows(s);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
   const tsr__transfer carry = { in, out, size, s->into->device, from->device, false };
@@ -156,7 +156,8 @@ bool tsr__partial_send(const tsr__sending *s)
 /* The partial itself lies before its data, in one buffer of its device. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
-/* Sums in rows have a stage beside the data, for a slice of another device's sums (send_rows). */
+/* Sums in rows have a stage beside the data, for a slice of another device's sums
+ * (send_partial_rows). */
 size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 {
   const tsr__accum_ops *ops = tsr__accum_table[ask->accum->row];
@@ -168,7 +169,7 @@ size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
 
 /* Fills part of an accumulator of many outputs; one element is filled by the caller. */
-static void fill_task(void *user, int64_t task, int worker)
+static void fill_partial_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__partial *p = user;
@@ -206,7 +207,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   if (!p) return NULL;
   int64_t tasks = (int64_t)((p->bytes / sizeof(int64_t) + FILLED - 1) / FILLED);
   if (tasks <= 1) p->ops->none(p, 0, p->bytes / sizeof(int64_t));
-  else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_task, p)) {
+  else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_partial_task, p)) {
     tsr__partial_free(p);
     tsr__cancelled(error, TSR__PROGRAM);
     return NULL;
@@ -267,7 +268,7 @@ typedef struct taking {
 } taking;
 
 /* Rows of `size` bytes. */
-static void take_rows(char *to, const char *from, size_t size, const taking *t)
+static void take_partial_rows(char *to, const char *from, size_t size, const taking *t)
 {
   if (!t->index) memcpy(to, from, (size_t)t->count * size);
   else if (size == sizeof(double))
@@ -278,7 +279,7 @@ static void take_rows(char *to, const char *from, size_t size, const taking *t)
 }
 
 /* `slot` counts an element's escape from 1; 0: it has none. */
-static bool take_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
+static bool take_partial_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
 {
   for (int64_t i = 0; from->escape_count && i < t->count; i++) {
     int64_t element = t->index ? t->index[i] : i;
@@ -297,12 +298,12 @@ tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, 
   tsr__partial_plan(&plan, from->row, from->dtype, t.count);
   tsr__partial *p = partial_room(&plan, error);
   bool good = p != NULL;
-  if (good && !p->ops->rows) take_rows(p->data, from->data, p->ops->bytes, &t);
+  if (good && !p->ops->rows) take_partial_rows(p->data, from->data, p->ops->bytes, &t);
   for (int k = 0; good && k < p->ops->rows; k++) {
     for (int i = 0; i < 3; i++)
-      take_rows((char *)p->rows[k].part[i], (const char *)from->rows[k].part[i], sizeof(double),
-                &t);
-    good = take_escapes(&p->rows[k], &from->rows[k], &t);
+      take_partial_rows((char *)p->rows[k].part[i], (const char *)from->rows[k].part[i],
+                        sizeof(double), &t);
+    good = take_partial_escapes(&p->rows[k], &from->rows[k], &t);
   }
   if (good || !p) return p;
   tsr__partial_free(p);

@@ -84,7 +84,7 @@ INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
 
 /* BLOCK elements of an operand from `at` on, or its one element; lanes after the last element do
  * not count. */
-INLINE void take(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
+INLINE void take_operand_lanes(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
 {
   uint64_t few[BLOCK];
   for (int g = 0; one && g < GROUPS; g++) to[g] = (lanes){ 0 } + *from;
@@ -108,9 +108,9 @@ void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
   for (int64_t at = 0; at < n; at += BLOCK) {
     lanes x[3][GROUPS];
     counters all;
-    take(x[0], (const uint64_t *)a + (one[0] ? 0 : at), one[0], n - at);
-    take(x[1], (const uint64_t *)b + (one[1] ? 0 : at), one[1], n - at);
-    take(x[2], (const uint64_t *)c + (one[2] ? 0 : at), one[2], n - at);
+    take_operand_lanes(x[0], (const uint64_t *)a + (one[0] ? 0 : at), one[0], n - at);
+    take_operand_lanes(x[1], (const uint64_t *)b + (one[1] ? 0 : at), one[1], n - at);
+    take_operand_lanes(x[2], (const uint64_t *)c + (one[2] ? 0 : at), one[2], n - at);
     for (int g = 0; g < GROUPS; g++) {
       halves(all.key[g], x[0][g]);
       halves(all.word[g], x[1][g]);

@@ -31,12 +31,12 @@ LANE(uint64_t, 8)
 
 /* Loads line i and the line `square` further. */
 #if defined(TILE_AVX512)
-INLINE lanes_8 join(const void *low, const void *high)
+INLINE lanes_8 join_lanes(const void *low, const void *high)
 {
   const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(low));
   return (lanes_8)_mm256_inserti128_si256(first, _mm_loadu_si128(high), 1);
 }
-#define READ(i, square) join(from + line[i], from + line[(i) + (square)])
+#define READ(i, square) join_lanes(from + line[i], from + line[(i) + (square)])
 #else
 #define READ(i, square) (*(const lanes_8 *)(const void *)(from + line[i]))
 #endif
