@@ -8,8 +8,8 @@
  * more than its elements. An assembly is copied as runs that lie at even distances:
  *
  *   form   run                                      as many of them as
- *   LINE   the walked overlap and all dims behind   one dim before it has elements
- *   ROWS   one dim behind the walked one            the walked overlap has elements
+ *   LINE   the walked overlap and all dims after    one dim before it has elements
+ *   ROWS   one dim after the walked one             the walked overlap has elements
  *   BOX    anything else, and bits                  (copied as a box)
  *
  * Parts of one walk over the same overlaps go side by side: neighbours take neighbouring elements
@@ -427,7 +427,8 @@ static int walked_dim(const tsr__piece_grid *pieces)
   return dim;
 }
 
-/* Puts the other dims at their overlaps number `index`. False: one of them has none in the slab. */
+/* Puts the other dims at their overlaps number `index`. False: one of them has no overlap in
+ * the slab. */
 static bool stand_at(walk *w, const int *index)
 {
   const tsr__piece_grid *pieces = &w->job->pieces;

@@ -20,7 +20,7 @@
 
 #define TSR__PROGRAM "program" /* names of kernels and copies for the progress callback */
 
-#define TSR__NO_ROW UINT32_MAX /* in a list of rows: none */
+#define TSR__NO_ROW UINT32_MAX /* in a list of rows: no row */
 
 /* ---- buffers --------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ typedef struct tsr__box_copy {
   tsr_dtype dtype;
   int rank;
   const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
-  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
+  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: no progress */
   int worker;
   const int64_t *from_step;
   bool streams; /* it is part of more than caches hold: written past them */

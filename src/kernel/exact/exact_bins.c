@@ -10,7 +10,7 @@ void tsr__bins_init(tsr__bins *b, const tsr__exact_ops *ops, tsr__heap *heap, vo
   *b = (tsr__bins){ .ops = ops, .unit = 1 };
   tsr__rows_over(&b->rows, heap, memory, count);
   b->sum = (int64_t *)(void *)((char *)memory + tsr__rows_bytes(count));
-  /* One more in front: a place of -1, nowhere, is a sum that nobody reads, so adding needs no
+  /* One more in front: a place of -1, nowhere, is a sum that is never read, so adding needs no
    * branch. */
   memset(b->sum++, 0, ((size_t)count + 1) * sizeof *b->sum);
 }

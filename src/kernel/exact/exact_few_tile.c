@@ -4,7 +4,7 @@
  *     f32   one f64 takes all of them, which their exponents say at once or each addition shows,
  *           or the element is left; two of them, whose sum is wanted in f32, the machine adds and
  *           rounds once
- *     f64   two: what the first could not take the second takes whole, or the element is left;
+ *     f64   two: the second takes the rest of the first whole, or the element is left;
  *           both are then added, which rounds once
  *
  * Invariant: the written sum is the one that an accumulator would give, -0 included, which is the
@@ -70,7 +70,7 @@ INLINE sizes take_sizes(sizes all, const float *from)
   return (sizes){ larger_words(all.most, bits), lesser(all.least, bits - 1) };
 }
 
-/* Whether exponents of all lanes lie close enough, and none is that of infinities and NaN. */
+/* Whether exponents of all lanes lie close enough, and no lane has that of infinities and NaN. */
 INLINE bool lie_close(sizes all, uint32_t room)
 {
   vw far = (all.most >> 24) - ((all.least + 1) >> 24);

@@ -193,7 +193,7 @@ INLINE unsigned chosen(vm mask)
 #endif
 }
 
-/* Which lanes have none of the bits of `test`. */
+/* The lanes in which all bits of `test` are 0. */
 INLINE vm no_bits_of(vi bits, vi test)
 {
 #ifdef LANES_AVX512

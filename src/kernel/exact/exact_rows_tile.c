@@ -1,7 +1,7 @@
 /* Vertical exact sums, compiled once for each instruction set: a row of values is added to a row
  * of elements, each kept as three doubles (exact_rows.h).
  *
- *     value -> (a) -> what a could not take -> (b) -> what b could not take -> (c) -> must be 0
+ *     value -> (a) -> the rest of a -> (b) -> the rest of b -> (c) -> must be 0
  *
  * An f32 value nearly always fits `a` whole, and the rest of a square fits `b` whole: then the next
  * parts are not touched. Invariant: a lane whose last remainder is not 0, or whose numbers are so

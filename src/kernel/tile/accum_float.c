@@ -192,7 +192,7 @@ static void short_run(const tsr__feed *f, bool each)
   }
 }
 
-/* Vectors add as exactly as the loop for short runs does: the result does not tell which it was. */
+/* Vectors add as exactly as the loop for short runs does: the result is the same either way. */
 static void across_rows(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;

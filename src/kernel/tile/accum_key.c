@@ -25,7 +25,7 @@ static int64_t none_key_of(int dtype, bool largest)
     return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype);
   if (dtype == TSR_U64) return largest ? INT64_MIN : INT64_MAX; /* keys less 2^63 */
-  /* Of i64: 2^63 - 1, as precision counts value bits. */
+  /* i64 gives 2^63 - 1, as precision counts value bits. */
   int64_t most = (int64_t)((UINT64_C(1) << info->precision) - 1);
   if (!largest) return most;
   return info->kind == TSR__DTYPE_INT ? -most - 1 : 0;
@@ -217,8 +217,8 @@ static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
 }
 
 /* Whether a key at a place takes over: among equal keys the first place stays, in whatever order
- * tiles come; none, as the largest unsigned number, comes last. So the result hangs on no order of
- * tasks, tiles or devices. */
+ * tiles come; none, as the largest unsigned number, comes last. So the result depends on no order
+ * of tasks, tiles or devices. */
 static bool wins(const best *now, int64_t key, int64_t place, bool most)
 {
   if (key == now->key) return (uint64_t)place < (uint64_t)now->place;

@@ -195,7 +195,7 @@ const tsr__accum_ops tsr__accum_SPREAD_WHOLE = { .bytes = sizeof(tsr__int_spread
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The product or the `all` of no value. For bools this is true. */
+/* The product or the `all` of no value. An `all` begins as true. */
 static void fill_whole_ones(const tsr__partial *p, size_t from, size_t to)
 {
   tsr__accum_fill(p, from, to, 1);

@@ -192,7 +192,7 @@ static tsr_status each_run(const meeting *m, int member, bool results)
   return TSR_OK;
 }
 
-/* Those of another process lead there. */
+/* Members of another process lead there. */
 static bool is_member_here(const tsr__all_reduce *c, int member)
 {
   return tsr__device_local(tsr__topology_of(c->rt), c->devices[member]);

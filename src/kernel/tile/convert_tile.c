@@ -2,12 +2,12 @@
  *
  *   to_T_F    from register type F to T, as docs/NUMERICS.md says: towards zero and saturating from
  *             floats to integers (NaN gives 0), wrapping between integers, rounded once to floats
- *   odd_F     to f32, and where that is not exact to the neighbour whose last bit is set: what is
- *             rounded again to fewer bits is then rounded as if it had come straight from F
+ *   odd_F     to f32, and where that is not exact to the neighbour whose last bit is set:
+ *             rounding that again, to fewer bits, is like rounding once from F
  *   widen_S   from storage type S to its register type, exactly
  *   narrow_S  back, rounding to the nearest (ties to even) or wrapping
- *   round_S   both at once: what S would have kept of a register
- *   clamp_S   integers beyond S to its nearest end, for what came from floats */
+ *   round_S   both at once: the value of a register after a store as S
+ *   clamp_S   integers beyond S to its nearest end, for results of floats */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"

@@ -184,7 +184,7 @@ INLINE int64_t across_f32(const float *x, int64_t n, const uint64_t *mask, bool 
 {
   const int32_t nan = largest ? INT32_MAX : INT32_MIN, none = largest ? INT32_MIN : INT32_MAX;
   const int32_t key = blocks_f32(x, n, mask, largest, nan, none);
-  /* No element was taken, or only elements that never win: both are the same to whoever goes on. */
+  /* No element was taken, or only elements that never win: the caller treats both alike. */
   if (key == none) return losing_key(largest);
   return key == nan ? key_of_nan(largest) : tsr__key_of_f64((double)f32_of_key(key));
 }

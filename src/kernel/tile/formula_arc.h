@@ -1,6 +1,6 @@
 /* Inverse sines and tangents of f64 or f32.
  *
- *   atan s = s + s^3 A(s^2)   for 0 <= s <= 1; beyond, what a quarter leaves of that of 1 / s
+ *   atan s = s + s^3 A(s^2)   for 0 <= s <= 1; beyond, a quarter less atan 1 / s
  *   asin s = s + s^3 B(s^2)   for 0 <= s <= 1/2; beyond, a quarter less 2 asin sqrt((1 - s) / 2)
  *
  * A quarter in two parts, `atan_tail` and `asin_tail` stand before this. */

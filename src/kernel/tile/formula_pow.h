@@ -70,7 +70,7 @@ INLINE pair log2_pair(val x)
   return plus_pair((pair){ parts.k, real(0) }, log);
 }
 
-/* v + v^2/2 + v^3 E(v) for |v| <= ln 2 / 2, the first two apart from what is small beside them. */
+/* v + v^2/2 + v^3 E(v) for |v| <= ln 2 / 2, the first two apart from the small rest. */
 typedef struct series {
   pair square;
   val small;
@@ -113,7 +113,7 @@ INLINE val power_of_size(val size, val y)
   return exp2_pair((pair){ high, where(near, low, real(0)) });
 }
 
-/* The sign that a power of a number below 0 has, and none where its exponent is not whole. */
+/* Gives a power of a number below 0 its sign, and NaN where the exponent is not whole. */
 INLINE val with_sign(val x, val y, val power)
 {
   val half = y * real(0.5);

@@ -37,7 +37,8 @@ INLINE val cbrt_of(val x)
   return where(ends, x, with_sign_of(root, x));
 }
 
-/* The squares are of numbers scaled so that none leaves the range or gets lost where it counts. */
+/* The squares are of numbers scaled so that no square leaves the range or gets lost where it
+ * counts. */
 INLINE val hypot_of(val x, val y)
 {
   val top = real((element)INFINITY), ax = size_of(x), ay = size_of(y);

@@ -1,4 +1,4 @@
-/* Values made ready to be added to records, and told whether records hold them.
+/* Values made ready to be added to records, and tested whether records can hold them.
  *
  *   x = -1.5    field 1023, in units of 2^(1020 - 1075)    -(1.5 * 2^52 << 3)    |low 64|high 64|
  *

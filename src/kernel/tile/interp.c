@@ -237,15 +237,15 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     if (device->ops->places) number_places(task, info, &red->places);
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
-    /* Nobody else writes there, or nobody else writes to those outputs. */
+    /* No other task writes to the accumulator, or none writes to those outputs. */
     if (in_place || (splits(red) && !device->ops->rows)) continue;
     if (splits(red)) {
       borrow_rows(&red->own, device);
       red->to = &red->own;
       continue;
     }
-    /* The task's accumulator lies in its own memory and begins with "none"; the device's is begun
-     * by whoever made it. */
+    /* The task's accumulator lies in its own memory and begins with "none"; the device's begins
+     * when it is made. */
     red->own = (tsr__partial){ .rt = device->rt, .device = -1 };
     tsr__partial_plan(&red->own, device->row, device->dtype, device->count);
     red->own.data = carve(memory, red->own.bytes);

@@ -350,7 +350,7 @@ static void load_tile_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
     run = to - from < n - done ? to - from : n - done;
     /*   a run of the tile    | from .......... from + run |
      *   bounds                   low .......... high
-     *   what is loaded           [skip, to)                     the rest of it is other pieces' */
+     *   loaded                   [skip, to)                     other pieces load the rest */
     to = from + run < l->high[last] ? from + run : l->high[last];
     int64_t skip = from < l->low[last] ? l->low[last] - from : 0;
     p.at = done + skip;
@@ -400,7 +400,7 @@ static int64_t global_at(const tsr__task *task, const tsr__gnode *g, int64_t at,
       *left = run - offset;
       whole = task->size[d] == g->dims[d];
     }
-    /* A dim known at run time is dim 0, the last here, whose step nobody multiplies. */
+    /* A dim known at run time is dim 0, the last here, whose step is not multiplied any more. */
     step *= g->dims[d] > 0 ? g->dims[d] : task->size[d];
   }
   return place;
@@ -458,8 +458,8 @@ static int64_t entries_of_table(const tsr__task *task, const tsr__gnode *table, 
 
 /* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0.
  * The run goes on, with an element that is there, and fails at its end: tasks cannot be stopped by
- * each other, and which fault is told must not hang on who was first. The first fault by position
- * is told, whatever order tasks meet them in (tsr__fault_before). */
+ * each other, and the reported fault must not depend on which task was first. The first fault by
+ * position is reported, whatever order tasks meet them in (tsr__fault_before). */
 static int64_t checked(tsr__task *task, int node, int64_t index, int64_t limit, int64_t at)
 {
   if (index >= 0 && index < limit) return index;

@@ -314,7 +314,7 @@ BINARY(max_f64, double, double,
        : l == r ? common_f64(l, r)
                 : joined_f64(l, r))
 
-/* For integers, and for floats in formulas. */
+/* These serve integers, and floats in formulas. */
 BINARY(and_i32, uint32_t, uint32_t, l &r)
 BINARY(and_i64, uint64_t, uint64_t, l &r)
 BINARY(or_i32, uint32_t, uint32_t, l | r)
@@ -714,7 +714,7 @@ static void stream_drain(void)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Of integers: operations that ignore the sign, operations that depend on it. */
+/* Integers: operations that ignore the sign, operations that depend on it. */
 #define SIGNED(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
 #define WHOLE(name) SIGNED(name), [TSR_U32] = name##_i32, [TSR_U64] = name##_i64
 #define EACH(name) SIGNED(name), [TSR_U32] = name##_u32, [TSR_U64] = name##_u64

@@ -74,8 +74,8 @@ typedef struct tsr__tiles {
   void (*keep[TSR__SIZES])(void *out, const void *x, const tsr__keep *keep);
   /* x in units, as two words of two's complement. False: some x is no such number. */
   bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
-  /* Which place here an index means, which may count from the end; -1: none. False: some index
-   * means none at all. */
+  /* Which place here an index means, which may count from the end; -1: no place here. False: some
+   * index is out of range. */
   bool (*aim)(int64_t *place, const void *at, int64_t n, const tsr__aiming *aim);
   const tsr__products *products; /* indexed by tsr__product_kind */
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */

@@ -177,7 +177,7 @@ tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t 
 }
 
 /* The border of two tiles in a row. Neighbours compute the same border, rounded up to whole words:
- * no element is left out, none is done twice. */
+ * no element is left out or done twice. */
 static int64_t tile_border(const tsr__path *p, int64_t column)
 {
   int64_t at = p->line * p->band.row + (column < p->band.row ? column : p->band.row);

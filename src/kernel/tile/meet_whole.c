@@ -16,7 +16,7 @@ enum {
   NARROW = 64,     /* 16-bit elements, which are made wider first */
   LEAST = 1 << 11, /* elements of a task */
   MOST = 1 << 14,
-  EACH = 2, /* tasks of a worker, where none of them has too many elements */
+  EACH = 2, /* tasks of a worker, unless tasks get too many elements */
 
   FEW_BYTES = 1 << 16, /* less is done sooner than others are woken */
   STREAM_BYTES = 1 << 24
@@ -144,8 +144,8 @@ static void add_f64(block *b, const tsr__few *few)
     else out[e] *= b->scale;
 }
 
-/* Those of 16 bits, made f32. Rounded to odd in f32 first, then to 16 bits: the result is as if the
- * sum had been rounded to these at once. */
+/* Elements of 16 bits, made f32. Sums are rounded to odd in f32 first, then to 16 bits: the result is as
+ * if the sum had been rounded to these at once. */
 static void add_narrow(block *b, const void **x)
 {
   float wide[TSR__MOST_WHOLE][NARROW];

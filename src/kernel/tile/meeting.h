@@ -26,7 +26,7 @@ typedef struct tsr__piece_run {
 typedef struct tsr__piece_runs {
   const tsr__pieces *pieces;
   const tsr_box *box;
-  int last; /* the last dim that is cut; -1: none is */
+  int last; /* the last dim that is cut; -1: no dim is cut */
   int64_t inner, length, runs;
 } tsr__piece_runs;
 

@@ -34,7 +34,7 @@ void tsr__partial_start(tsr__partial *p, tsr__heap *heap)
   p->ops->none(p, 0, p->bytes / sizeof(int64_t));
 }
 
-/* Only escapes lie in the heap; `data` is whoever's it is. */
+/* Only escapes lie in the heap; `data` is the caller's. */
 void tsr__partial_stop(tsr__partial *p)
 {
   for (int i = 0; i < p->ops->rows; i++) tsr__rows_free(&p->rows[i]);
@@ -278,7 +278,7 @@ static void take_partial_rows(char *to, const char *from, size_t size, const tak
       memcpy(to + (size_t)i * size, from + (size_t)t->index[i] * size, size);
 }
 
-/* `slot` counts an element's escape from 1; 0: it has none. */
+/* `slot` counts an element's escape from 1; 0: no escape. */
 static bool take_partial_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
 {
   for (int64_t i = 0; from->escape_count && i < t->count; i++) {
