@@ -34,8 +34,9 @@ void tsr__bins_init(tsr__bins *bins, const tsr__exact_ops *ops, tsr__heap *heap,
                     int64_t count);
 /* Makes `rows` sums of no value, unless they are sums: for callers that add to them directly. */
 void tsr__bins_begin(tsr__bins *bins);
-/* Adds each of x, at most TSR__BINS_BLOCK, to its place; -1 is no place. Unless `plain`, zeros leave
- * no trace: a value other than -0 must be known to be there, here or where this is joined to. */
+/* Adds each of x, at most TSR__BINS_BLOCK, to its place; -1 is no place. Unless `plain`, zeros
+ * leave no trace: a value other than -0 must be known to be there, here or where this is joined
+ * to. */
 void tsr__bins_add(tsr__bins *bins, const int64_t *place, const tsr__reals *x);
 /* Adds all of `from`, which has as many places and can only be freed afterwards. */
 void tsr__bins_join(tsr__bins *into, tsr__bins *from);

@@ -144,8 +144,8 @@ static void add_f64(block *b, const tsr__few *few)
     else out[e] *= b->scale;
 }
 
-/* Elements of 16 bits, made f32. Sums are rounded to odd in f32 first, then to 16 bits: the result is as
- * if the sum had been rounded to these at once. */
+/* Elements of 16 bits, made f32. Sums are rounded to odd in f32 first, then to 16 bits: the
+ * result is as if the sum had been rounded to these at once. */
 static void add_narrow(block *b, const void **x)
 {
   float wide[TSR__MOST_WHOLE][NARROW];
