@@ -261,7 +261,8 @@ TEST(a_lock_that_was_taken_away_ends_the_save)
   fault_watch(steal, &left);
   CHECK_STATUS(save_step(&w, 2, 2, false), TSR_ESTATE, NULL);
   fault_watch(NULL, NULL);
-  CHECK_STR_HAS(tsr_message(w.s), "was removed during the save, by process 0 of 9, pid 8 on host c");
+  CHECK_STR_HAS(tsr_message(w.s),
+                "was removed during the save, by process 0 of 9, pid 8 on host c");
   CHECK(left <= 0);
   CHECK_F64_BITS(newest(1), 1);
   tsr_runtime_close(w.rt);
