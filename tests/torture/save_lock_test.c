@@ -155,7 +155,7 @@ static int one_at_a_time(enum fault_call call, int step)
     for (int64_t k = 1; k <= 2 && locked; k++, refused++) {
       CHECK_STATUS(save_step(&w, k, 2, k == 2), k == 1 ? TSR_ESTATE : TSR_OK, NULL);
       if (k == 2) CHECK_STATUS(tsr_checkpoint_wait(w.s), TSR_ESTATE, NULL);
-      CHECK_STR_HAS(tsr_message(w.s), "another save writes there: process 0 of 1");
+      CHECK_STR_HAS(tsr_message(w.s), "another save writes to the folder: process 0 of 1");
       CHECK_STR_HAS(tsr_message(w.s), owner);
       tsr_scope_clear(w.s);
     }
@@ -212,7 +212,7 @@ TEST_TIMEOUT(where_there_are_no_locks_the_file_is_one, 300)
     CHECK(o.pid);
     fault_set(&none);
     CHECK_STATUS(save_step(&w, 2, 2, false), TSR_ESTATE, NULL);
-    CHECK_STR_HAS(tsr_message(w.s), "another save writes there: process 0 of 1");
+    CHECK_STR_HAS(tsr_message(w.s), "another save writes to the folder: process 0 of 1");
     CHECK_STR_HAS(tsr_message(w.s), "if that process has ended, delete ");
     tsr_scope_clear(w.s);
     /* Killed, on this machine: known to have ended. */
@@ -261,7 +261,8 @@ TEST(a_lock_that_was_taken_away_ends_the_save)
   fault_watch(steal, &left);
   CHECK_STATUS(save_step(&w, 2, 2, false), TSR_ESTATE, NULL);
   fault_watch(NULL, NULL);
-  CHECK_STR_HAS(tsr_message(w.s), "was taken away meanwhile, by process 0 of 9, pid 8 on host c");
+  CHECK_STR_HAS(tsr_message(w.s),
+                "was removed during the save, by process 0 of 9, pid 8 on host c");
   CHECK(left <= 0);
   CHECK_F64_BITS(newest(1), 1);
   tsr_runtime_close(w.rt);
