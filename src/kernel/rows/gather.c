@@ -50,7 +50,7 @@ void tsr__index_free(tsr_runtime *rt, tsr__index *index)
 
 typedef struct gather_job {
   const tsr__gather *ask;
-  tsr__parts parts; /* of the index */
+  tsr__parts parts; /* the index's parts */
   tsr__buffer **values, **valid;
 } gather_job;
 
@@ -80,14 +80,14 @@ static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *fro
          (size_t)n * size);
 }
 
-/* `at` NULL: as they are. */
+/* NULL for `at` takes rows in order. */
 static void gather_values(const gather_job *job, const tsr__piece *piece, const uint32_t *at)
 {
   tsr_dtype dtype = job->ask->from->dtype;
   const void *from = tsr__cpu_data(job->ask->from->values[piece->part]);
   char *to = tsr__cpu_data(job->values[piece->part]);
   int64_t size = (int64_t)tsr_dtype_size(dtype);
-  /* By size: what the bits mean does not show; bools are bits of their own. */
+  /* Copied by size: the bits' meaning plays no part; bools are single bits. */
   if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
   else if (dtype == TSR_BOOL)
     tsr__pick_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);

@@ -13,15 +13,15 @@
 #include "kernel/rows/group_inner.h"
 #include "kernel/rows/group_record.h"
 
-#define DIRECT_BYTES (INT64_C(8) << 20)    /* of one worker's records */
-#define CLUSTER_BYTES (INT64_C(128) << 10) /* of a cluster's */
+#define DIRECT_BYTES (INT64_C(8) << 20)    /* for one worker's records */
+#define CLUSTER_BYTES (INT64_C(128) << 10) /* for a cluster's records */
 
 enum {
   PIECE = 1 << 17,     /* rows of a task that deals */
   ROUND = 1 << 22,     /* values a worker reads before others get their turn */
   READ = 1 << 12,      /* groups of a task that reads records out; a multiple of 64 */
-  MAX_CLUSTERS = 4096, /* of a part */
-  MOST_TALLIES = 8     /* of an aggregate */
+  MAX_CLUSTERS = 4096, /* in a part */
+  MOST_TALLIES = 8     /* an aggregate */
 };
 
 /* The clusters of a part, its rows dealt to them. */
@@ -30,7 +30,7 @@ typedef struct cluster_part {
   int64_t count, first_piece, first;
   uint32_t *row, *group;
   uint32_t *start; /* [piece][cluster] */
-  int64_t *border; /* [cluster]: where its rows start; [count]: all */
+  int64_t *border; /* [cluster]: its first row; [count]: all rows */
 } cluster_part;
 
 typedef struct job {
@@ -39,7 +39,7 @@ typedef struct job {
   tsr__error *error;
   tsr__loans loans;
   tsr__tallies plan;
-  uint8_t *summed;       /* of each column */
+  uint8_t *summed;       /* [column] */
   tsr__reading *reading; /* one an aggregate */
   tsr__index last;       /* last rows, once some aggregate wants them */
   tsr__buffer **values, **valid;
@@ -77,7 +77,7 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Of these the sums of values and of their products are kept; the result is a formula of them. */
+/* Whether records keep sums of values and of products; the result is a formula of these sums. */
 static bool is_moment(int op)
 {
   return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
@@ -104,12 +104,12 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
   return false;
 }
 
-/* The tally of that kind, made at first need.
+/* Returns the tally of that kind, made at first need.
  *    record of a group   | tally 0 | tally 1 | ...        `stride` bytes, `offset` of each
  *    beside records      rows[0], rows[1] ...              exact sums of floats that need parts
- * A mean, a sum and a var of one column share what they have in common: tallies are found again
- * by what they keep. Sizes are multiples of 8, so offsets are, too. Of size 0 are those beside
- * the records, whose offset is a number. */
+ * A mean, a sum and a var of one column share tallies: a tally is found again by its kind and
+ * columns. Sizes are multiples of 8, so offsets are, too. Tallies beside the records have size 0,
+ * and their offset is a number. */
 static int tally(job *j, tsr__group_record want)
 {
   /* Bytes of each kind in a record. */
@@ -140,9 +140,9 @@ static int tally_of(job *j, int kind, int column)
   return tally(j, (tsr__group_record){ .kind = (uint8_t)kind, .column = column, .other = -1 });
 }
 
-/* The sum of a column's values, and of its products with another column's (-1: none): `units`
- * where 64 bits hold all of them, or units all floats; and what else was seen. `saw` notes NaN
- * and infinities, which numbers in units cannot hold. */
+/* The sum of a column's values, and of its products with another column's (-1: none): `units` where
+ * 64 bits hold all of them, or units all floats. `saw` has flags of NaN and infinities, which
+ * numbers in units cannot hold. */
 typedef struct sums {
   int sum, products, saw;
 } sums;
@@ -151,8 +151,8 @@ typedef struct sums {
  *    floats of any size                  ROWS   (three doubles beside the record)
  *    integers whose sum fits 64 bits     I64                   products I64
  *    others                              I128                  products I192
- * All of them are exact. The narrow ones are only faster, and chosen by what the look at rows
- * showed. */
+ * All kinds are exact. The narrow kinds are only faster, and chosen by the spans of sampled
+ * rows. */
 static bool is_real(const job *j, int column)
 {
   return tsr__dtype_float((tsr_dtype)j->ask->columns[column].dtype);
@@ -180,7 +180,7 @@ static sums plan_sums(job *j, int column, int other, bool units)
   return out;
 }
 
-/* Of an integer and a float: each by itself, and products as the float's.
+/* Plans an integer with a float: sums of each by itself, and products as the float's.
  *
  *   integer    64 bits | a float in units    53 + 31 | rows, 43      in 191: narrow squares are */
 static void plan_mixed(job *j, tsr__reading *r)
@@ -243,7 +243,7 @@ static void plan_one(job *j, tsr__reading *r)
     r->least = holes || j->empty;
   if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
   if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
-    /* Of a column without nulls all count the rows, so they share one tally (column -1). */
+    /* Columns without nulls all count the rows, so they share one tally (column -1). */
     r->count = tally_of(j, TSR__RECORD_COUNT, holes ? column : -1);
   if (is_moment(op)) plan_moment(j, r);
   else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
@@ -303,9 +303,9 @@ static tsr_status plan_new(job *j)
   return TSR_OK;
 }
 
-/* What to keep of each group, by a look at `all` rows or some. Called twice if the first look
- * misled: everything that follows from spans is made anew here, while results' room and columns'
- * needs stay. */
+/* Plans the record of a group from `all` rows or a sample. Called twice if the sample misled:
+ * everything that follows from spans is made anew here, while results' memory and columns' needs
+ * stay. */
 static tsr_status make_plan(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -359,7 +359,7 @@ static tsr_status result_room(job *j)
 }
 
 /* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates.
- * `to.from` counts groups of the state, `to.first` those of the part: a cluster's state begins at
+ * `to.from` counts groups of the state, `to.first` groups of the part: a cluster's state begins at
  * 0. */
 static void read_out(job *j, int part, const tsr__group_record_state *state, tsr__read_to to)
 {
@@ -459,7 +459,7 @@ static void direct_task(void *user, int64_t task, int worker)
   tsr__group_record_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
-  /* The others go on; what they count is thrown away, which is rare. */
+  /* Other tasks go on; their counts are discarded, which is rare. */
   if (!tsr__group_record_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
 }
@@ -512,7 +512,7 @@ static tsr_status aggregate_direct(job *j)
                     j->ask->groups->count[k / j->slots]))
       return no_memory(j);
   tsr_status status = TSR_OK;
-  /* As long as will do: another part's records drive this one's from the cache. */
+  /* As long a round as possible: another part's records drive this part's from the cache. */
   j->round_rows = 1 + ROUND / (j->plan.count + 1);
   for (j->round = 0; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
     status = run(j, j->state_count, direct_task);
@@ -578,7 +578,7 @@ static void deal_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Where records are kept the task writes to its stretch of them; else to the worker's own state,
+/* If records are kept, the task writes to its stretch of them; else to the worker's own state,
  * which the next cluster uses again. */
 static void cluster_task(void *user, int64_t task, int worker)
 {
@@ -703,7 +703,7 @@ static tsr_status tally_rows(job *j)
     most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
   /* Nothing is kept of any group: all aggregates are looked up. */
   if (!j->plan.count && !j->kept) return TSR_OK;
-  /* By the part with most groups, for all: one way a run. */
+  /* The part with most groups decides for all: one way a run. */
   bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
   return direct ? aggregate_direct(j) : aggregate_clusters(j);
 }
@@ -788,7 +788,7 @@ static void job_start(job *j, tsr_runtime *rt, const tsr__aggregate_ask *ask, ts
               .workers = tsr__worker_count(rt) };
 }
 
-/* Nothing made yet: what is NULL need not be let go of. */
+/* No buffer is made yet: a NULL needs no release. */
 static void set_results(job *j, tsr__buffer **values, tsr__buffer **valid)
 {
   size_t count = (size_t)j->ask->count * (size_t)j->ask->parts->count;
@@ -818,9 +818,8 @@ struct tsr__group_records {
 };
 
 /* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
- * sums of floats far apart in size have parts beside the records. What a record cannot hold is
- * decided here by the plan, which knows the values' spans; the caller has looked at the kinds
- * only. */
+ * sums of floats far apart in size have parts beside the records. The plan knows the values' spans
+ * and decides here; the caller has looked at the kinds only. */
 static bool recorded(const job *j)
 {
   for (int a = 0; a < j->ask->count; a++)

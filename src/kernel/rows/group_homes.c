@@ -1,14 +1,15 @@
-/* Homes of groups, found by owners: what parts and owners compute of keys and answers.
+/* Homes of groups, found by owners: the loops of parts and owners over keys and answers.
  *
  *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        a key a group
  *   part 1   groups c d a      c -> owner 1, d -> owner 0, a -> owner 1
  *   owner 1  a0 c0 c1 a1       the first that came is the home: a and c are at home on part 0
  *
- * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row
+ * If nearly all keys differ, each row is sent as a local group of its own, and the home of a row
  * is the first one with its key.
  *
- * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
- * groups' first rows. So the first that came of a key is of the part that holds the first row. */
+ * Invariant: keys come to an owner in order of the senders, and those of a sender in order of its
+ * groups' first rows. So the first group that came with a key is from the part that holds the key's
+ * first row. */
 #include "kernel/rows/group_homes.h"
 #include "kernel/device/cpu.h"
 
@@ -37,9 +38,9 @@ tsr_status tsr__homes_each(tsr_runtime *rt, int64_t tasks, tsr__task_fn fn, void
 
 /* ---- each part's groups ---------------------------------------------------------------------- */
 
-/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one
- * part as there would be if they were dealt at random over half as many keys as rows. The hash is
- * the fixed one, for a plan must not change from run to run; a sample is too small to be harmed. */
+/* Whether nearly every row seems to have a key of its own: a sample of one part has as few equal
+ * keys as random keys would have, drawn from half as many keys as rows. The hash is the fixed one,
+ * for a plan must not change from run to run; a sample is too small to be harmed. */
 static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
 {
   enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };
@@ -105,7 +106,7 @@ tsr_status tsr__homes_group(tsr_runtime *rt, tsr__group_homes *h, const tsr__pac
 
 tsr_status tsr__homes_of_nothing(tsr_runtime *rt, tsr__group_homes *h, tsr__error *error)
 {
-  /* One group over all rows, of which there are none: the first part has it, without a first
+  /* One group over all rows, though no row exists: the first part has the group, without a first
    * row. */
   h->local.count[0] = 1;
   tsr__index_free(rt, &h->local.first);
@@ -155,7 +156,7 @@ tsr_status tsr__homes_send(tsr_runtime *rt, const tsr__homes_keys *ask, tsr__err
 typedef struct meeting {
   const tsr__homes_keys *ask;
   tsr__buffer **answer;
-  tsr__packed_keys packed; /* of the keys that came */
+  tsr__packed_keys packed; /* the keys that came */
   tsr__progress progress;
 } meeting;
 

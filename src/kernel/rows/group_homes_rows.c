@@ -1,11 +1,11 @@
-/* Rows of groups that lie over several parts: on the way to the owners of their groups, there, and
- * which of them are first.
+/* Rows of groups that lie over several parts: their way to the owners of their groups, their
+ * aggregates there, and the first rows.
  *
  *   part 0   a b a c    to the owners of a, b, c       number at the owner: 0 0 0 1
  *   owner 1  a a c ..   aggregates of a, c             to their homes, in order of the groups there
  *
- * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
- * last) is what it would be on one part. */
+ * Invariant: rows come to an owner in order of part and row, so results that depend on row order
+ * (first, last) are those of one part. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
@@ -62,7 +62,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
   int parts = homes->parts->count;
   size_t size = (size_t)parts * sizeof(uint32_t *);
   tsr__parts of = tsr__homes_lie(homes, homes->owned.count);
-  /* What came as if it had been grouped here: the numbers are known, only the first rows must be
+  /* The rows that came, as if grouped here: their numbers are known, only first rows must be
    * found. */
   tsr__grouped groups = { .parts = parts, .count = homes->owned.count, .buffers = ask->number };
   job j = { .homes = homes, .a = ask->number, .rows = ask->parts->rows, .index = &groups.first };
@@ -109,7 +109,7 @@ static void order_task(void *user, int64_t p, int worker)
   const job *j = user;
   const tsr__index *own = &j->homes->own;
   const int32_t *number = tsr__cpu_data(j->a[p]);
-  /* Where each local group stands among those at home. */
+  /* The place of each local group among the groups that are at home. */
   int32_t *place = tsr__cpu_data(j->homes->owned_as[p]);
   for (int64_t i = 0; i < own->rows[p]; i++) place[own->at[p][i]] = (int32_t)i;
   for (int64_t i = 0; i < own->rows[p]; i++) j->index->at[p][place[number[i]]] = (uint32_t)i;

@@ -4,9 +4,10 @@
  *   part 1   c [sum 2] a [sum 4]   -- a [4] -> 0      c [2]
  *
  * Records lie by destination and whole, so they move as they lie. A group's number at home goes
- * with its record, but for groups of codes: both ends take those in order of the codes they share.
+ * with its record. Groups of codes need no number: both ends take them in order of the codes they
+ * share.
  *
- * Invariant: records are exact, so how rows lay cannot show in what they join to. */
+ * Invariant: records are exact, so the joined record does not depend on the rows' sharding. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
@@ -121,7 +122,7 @@ static void take_task(void *user, int64_t p, int worker)
   int32_t *there = tsr__cpu_data(l->sent_number[p]);
   uint64_t *out = tsr__cpu_data(l->sent[p]);
   int64_t *next = l->word_counts + p * parts, at = 0;
-  /* Where the records for each part begin: they lie by destination. */
+  /* The first record for each part: records lie by destination. */
   for (int q = 0; q < parts; at += l->counts[p * parts + q++]) next[q] = at;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
     if (!leaves(h, p, g)) continue;
@@ -143,13 +144,13 @@ tsr_status tsr__leaving_take(tsr_runtime *rt, const tsr__leaving *leaving, tsr__
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Joins a share of what part q sent to part p: the records from `record` on, in order of their
+/* Joins a share of the records that part q sent to part p, from `record` on, in order of their
  * codes. */
 static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const uint64_t *record)
 {
   const uint32_t *number = l->homes->local.number[p];
   shared s = shared_codes(l->homes, p, q, p);
-  /* Words of codes are cut evenly; where a share's records begin is counted. */
+  /* Words of codes are cut evenly; a share counts the records before its own. */
   int64_t first = s.words * share / l->shares, end = s.words * (share + 1) / l->shares;
   uint32_t group[BLOCK + 64];
   tsr__joining block = { .group = group, .end = UINT64_MAX };
@@ -179,7 +180,7 @@ static void join_task(void *user, int64_t task, int worker)
     record += l->word_counts[q * h->parts->count + p];
   }
   if (h->coded) return;
-  /* Of groups with numbers each share has a range of them and passes over all records. */
+  /* If groups have numbers, each share has a range of numbers and passes over all records. */
   uint64_t groups = (uint64_t)h->local.count[p], shares = (uint64_t)l->shares;
   tsr__joining from = { .group = tsr__cpu_data(l->came_number[p]),
                         .record = record,
@@ -201,8 +202,8 @@ static void close_task(void *user, int64_t p, int worker)
       copy_words(record + i * l->words, record + (int64_t)own->at[p][i] * l->words, l->words);
 }
 
-/* As many shares as workers; of codes, which are found without a look at all, as many as take
- * a task's time. */
+/* A share a worker. Codes are found without a pass over all records, so they get as many shares as
+ * make a task's time. */
 static int64_t shares_of(tsr_runtime *rt, const tsr__leaving *l)
 {
   int64_t most = 0, workers = tsr__worker_count(rt);

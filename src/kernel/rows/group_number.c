@@ -28,8 +28,8 @@ enum {
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
-/* Working memory of a device, given back all at once: no path of an error has to know what was
- * taken before it. The place in the list is made first, so that a buffer is never lost. */
+/* Working memory of a device, given back all at once: no path of an error has to know which buffers
+ * were taken before. The place in the list is made first, so that a buffer is never lost. */
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes)
 {
   tsr_runtime *rt = loans->rt;
@@ -86,11 +86,11 @@ typedef struct part {
   uint64_t *bin_word;
   uint32_t *bin_row, *bin_first;
   uint16_t *bin;
-  uint32_t *start; /* [piece][bin]: where the next row goes */
+  uint32_t *start; /* [piece][bin]: place of the next row */
   int64_t first_piece;
 } part;
 
-/* Where a bin's rows lie in its part. */
+/* The rows of a bin in its part. */
 typedef struct bin_of {
   int part;
   int64_t start, count;
@@ -105,7 +105,7 @@ typedef struct job {
   int parts, words, bits, slots;
   int64_t round, rounds;
   const tsr__parts *rows;
-  int64_t *code_count; /* of each part's dense table */
+  int64_t *code_count; /* [part]: codes of its dense table */
   bin_of *bins;
   int64_t bin_count;
   table *tables; /* one a worker */
@@ -141,7 +141,7 @@ static bool dense(const job *j, int64_t rows)
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Counts the marks before each word and makes room for the first rows. Serial: a word of marks
- * stands for 64 rows, so this reads a 64th of what a pass over keys does. */
+ * stands for 64 rows, so the count reads a 64th of the bytes of a pass over keys. */
 static tsr_status count_marks(job *j)
 {
   int *device = tsr__new_raw(&j->rt->heap, (size_t)(j->parts + 1) * sizeof *device);
@@ -174,7 +174,7 @@ static bool marks_room(job *j, part *at)
 /* ---- keys of few bits ------------------------------------------------------------------------ */
 
 /* Finds the first row of each value among some rows of a slot: task = (part, slot). Rows are taken
- * from the last to the first, so that what is written last stands and nothing need be compared. */
+ * from the last to the first, so the first row is written last and nothing need be compared. */
 static void find_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -220,7 +220,7 @@ static void join_task(void *user, int64_t task, int worker)
   job *j = user;
   codes c = codes_of(j, task);
   const part *at = &j->part[c.part];
-  /* Where one task has all codes of a part nobody else writes its marks. */
+  /* If one task has all codes of a part, no other task writes its marks. */
   bool shared = INT64_C(1) << j->bits > PIECE; /* others mark rows of the part as well */
   for (int64_t code = c.start; code < c.end; code++) {
     uint32_t row = c.first[code];
@@ -266,8 +266,8 @@ static void assign_task(void *user, int64_t task, int worker)
     for (int64_t r = cut.start; r < end; r++) group[r] = number[word[r]];
 }
 
-/* The tables of several parts stay: what codes they have in common can be read from them. They
- * outlive the job as buffers of their own, while loans end with it. */
+/* The tables of several parts stay: owners read from them the codes that parts share. They outlive
+ * the job as buffers of their own, while loans end with it. */
 static bool tables_room(job *j)
 {
   tsr__grouped *out = j->out;
@@ -324,7 +324,7 @@ static tsr_status group_dense(job *j)
   /* find, join, count, number, assign: each a pass over all parts at once, the next one beginning
    * when the last is done. */
   tsr_status status = TSR_OK;
-  /* As many rounds as the longest slot needs. */
+  /* The longest slot decides the number of rounds. */
   j->rounds = most / j->slots / SLOT_ROWS + 1;
   for (j->round = j->rounds - 1; !status && j->round >= 0; j->round--)
     status = run(j, (int64_t)j->parts * j->slots, find_task);
@@ -432,9 +432,9 @@ typedef struct bin {
   int worker;
 } bin;
 
-/* The slot of row `at`, or the free one where it belongs. A free slot is written to but not
- * taken: `bin` stays another's until the caller takes it. Of one word the key is the key; of
- * several it is the hash, and equal hashes look at the words. */
+/* The slot of row `at`, or the free one where it belongs. A free slot is written to but not taken:
+ * `bin` stays another's until the caller takes it. A key of one word is stored itself; a key of
+ * several words is stored as its hash, and equal hashes compare the words. */
 static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
 {
   uint64_t hash = tsr__key_place(b->seed, b->word + at, b->stride, words);
@@ -451,8 +451,8 @@ static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
   }
 }
 
-/* Twice as many slots; what the bin put in so far moves over. Slots of other bins are left
- * behind: they were free to this one. */
+/* Doubles the slots and moves the bin's entries. Slots of other bins are not moved: they were free
+ * to this bin. */
 static bool table_grow(tsr__heap *heap, table *t, const bin *b, int words)
 {
   table bigger = { 0 };
@@ -508,7 +508,7 @@ static void bin_task(void *user, int64_t task, int worker)
     atomic_store(&j->failed, true);
     return;
   }
-  /* Of one bin `first` has rows already. */
+  /* With one bin `first` has rows already. */
   if (!at->bin_bits) return;
   const uint32_t *row = at->bin_row + cut->start;
   /* From places in the bin to rows of the part. The order within a bin is that of rows, so the
@@ -668,7 +668,7 @@ tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
     j.part[p].group = out->group[p];
     if (parts->rows[p] > most) most = parts->rows[p];
   }
-  /* By the part that has most rows: all parts go one way. */
+  /* The part with most rows decides: all parts go one way. */
   if (!status) status = dense(&j, most) ? group_dense(&j) : group_hashed(&j);
   job_free(&j);
   if (status) tsr__grouped_free(rt, out);

@@ -30,7 +30,7 @@ typedef struct asker {
   int worker;
 } asker;
 
-/* Of few keys no pass is long enough to ask. */
+/* Passes over few keys are too short to ask for a stop. */
 static bool stops(const asker *ask, int64_t n)
 {
   return n >= ASK_ROWS && tsr__progress_stops(ask->progress, ask->worker);
@@ -68,7 +68,7 @@ static range narrow(const uint64_t *key, int64_t n, range r, int64_t k)
   for (int64_t i = 0; i < n; i++) {
     /* Unsigned: keys below the range wrap to large numbers. */
     uint64_t up = key[i] - r.low;
-    /* What lies outside goes to one more counter instead of a branch. */
+    /* Keys outside the range go to one more counter instead of a branch. */
     count[up <= r.span ? up >> shift : STRETCHES]++;
   }
   int64_t below = r.below;
@@ -118,7 +118,7 @@ static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], con
   int64_t up_to = 0;
   /* How many keys are not above it: those below and all equal ones. */
   for (int64_t i = 0; i < n; i++) up_to += key[i] <= out[0];
-  /* Equal keys may go on behind k; only if they end there is the next one another. */
+  /* Equal keys may go on after k; only if they end at k is the next key another. */
   if (k + 1 < n && up_to <= k + 1) out[1] = next_above(key, n, out[0]);
 }
 
@@ -139,7 +139,7 @@ static double between(double a, double b, double part)
 typedef struct part {
   int64_t rows, groups;
   uint64_t *key;   /* by group */
-  uint32_t *start; /* [slot][group]: where the next one goes */
+  uint32_t *start; /* [slot][group]: place of the next key */
   int64_t *border; /* [group], and the end */
 } part;
 

@@ -60,8 +60,9 @@ static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, in
   }
 }
 
-/* The values of rows `at` .. of a block; memory of the column itself where it will do. Types are
- * widened to i64 or f64 once a block, so that adding knows two types and not thirteen. */
+/* Takes the values of a block that begins at row `at`, in the column's own memory where no change
+ * is needed. Types are widened to i64 or f64 once a block, so that adding knows two types, not
+ * thirteen. */
 static void take_values(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                         block *b)
 {
@@ -116,8 +117,8 @@ static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows
   b->real = room;
 }
 
-/* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between.
- * Only where rows lie one after the other; by a list the next ones are anywhere. */
+/* Prefetches the values of the block from row `at` on: adding alone leaves memory idle in between.
+ * Used only where rows lie one after the other; rows of a list lie anywhere. */
 static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *rows, int64_t at)
 {
   size_t size = tsr_dtype_size(from->dtype);
@@ -148,7 +149,7 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* Where a tally of the groups lies. */
+/* The words of one tally: that of group 0, and the bytes to the next group's. */
 typedef struct place {
   char *at;
   size_t stride;
@@ -159,7 +160,7 @@ static inline uint64_t *word_of(place to, uint32_t group)
   return (uint64_t *)(void *)(to.at + group * to.stride);
 }
 
-/* Signed and unsigned sums are the same bits; what they mean is known when they are read. */
+/* Signed and unsigned sums are the same bits; the reader of a sum knows its sign. */
 static inline void add_128(uint64_t *word, tsr__u128 value)
 {
   tsr__u128 sum = ((tsr__u128)word[1] << 64 | word[0]) + value;
@@ -183,9 +184,9 @@ static void add_count(place to, const block *b)
   for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
 }
 
-/* As add_whole for values of u64 that do not fit 63 bits. Products of two u64 fit 128 bits,
- * without a sign that could fill the upper 64. The sums themselves may not overflow either: 2^32
- * rows of a part and as many parts as there are add some 44 bits to 128. */
+/* Does add_whole's work for values of u64, which may not fit 63 bits. Products of two u64 fit 128
+ * bits, without a sign that could fill the upper 64. The sums themselves may not overflow either:
+ * 2^32 rows of a part and as many parts as there are add some 44 bits to 128. */
 static void add_natural(place to, const block *b, const int64_t *y, int kind)
 {
   for (int i = 0; i < b->n; i++) {
@@ -222,18 +223,18 @@ static inline uint64_t bits_of(double value)
   return bits;
 }
 
-/* The mantissa of a normal number; 0 of zeros and of what is no number. 0 for denormals too: a
- * column that has some is not kept in units. */
+/* The mantissa of a normal number; 0 for zeros, infinities and NaN. Denormals give 0 too: a column
+ * with denormals is not kept in units. */
 static inline uint64_t mantissa_of(uint64_t bits, int field)
 {
   return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
 }
 
-/* Adds values in units; false: some are none.
+/* Adds values in units; false: some value does not fit the units.
  *
  *   x = m * 2^e      shifted left by e - low: a whole number of units 2^(low - 1075), in 128 bits
  *
- * Which values fit the vectors' function says; what it made of one that does not is thrown away. */
+ * The vector function tells whether all values fit; the sums are discarded if one does not. */
 static bool add_units(place to, const block *b, const tsr__tallies *plan, const tsr__unit *unit)
 {
   uint64_t low[BLOCK], high[BLOCK];
@@ -252,7 +253,7 @@ static inline void add_shifted(uint64_t *word, tsr__u128 product, int shift, uin
 {
   /* Negated by turning all bits and adding one, without a branch: signs follow no rule. */
   tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
-  /* What the shift pushed beyond 128 bits; in two steps, as a shift by 64 is not defined. */
+  /* The bits that the shift pushed beyond 128; two steps, as a shift by 64 is not defined. */
   uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
   add_192(word, (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
 }
@@ -291,7 +292,7 @@ static void add_mixed_units(place to, const block *b, const block *whole, int lo
   }
 }
 
-/* Of floats of any size: 64 bits are two numbers of f64, whose products are added as they are. */
+/* Products with floats of any size: 64 bits are two f64, whose products are added as they are. */
 static void add_mixed_rows(tsr__rows *rows, const block *b, const block *whole)
 {
   for (int i = 0; i < b->n; i++) {
@@ -373,8 +374,8 @@ static void add_rows(tsr__rows *rows, const block *b, const double *y)
   }
 }
 
-/* Whether no value is larger than `most`, a power of two less one; of u64 no bit is above it. A
- * sum in 64 bits is right as long as no value is beyond what the look at some rows promised. */
+/* Whether no value is larger than `most`, a power of two less one; no u64 may have a bit above it.
+ * A sum in 64 bits is right as long as no value exceeds the bound that the sampled rows gave. */
 static bool holds(const tsr__tallies *plan, const block *b, int64_t most)
 {
   if (!b->natural) return plan->tiles->within(b->whole, b->n, most);
@@ -481,7 +482,7 @@ void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *
   }
 }
 
-/* ---- what a column is like ------------------------------------------------------------------- */
+/* ---- spans of columns ------------------------------------------------------------------------ */
 
 /* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */
 typedef struct finds {
@@ -489,7 +490,7 @@ typedef struct finds {
   bool denormal;
   int64_t least, most;
   uint64_t natural; /* the largest, of u64 */
-  int64_t rows;     /* of the parts looked at */
+  int64_t rows;     /* in the sampled parts */
 } finds;
 
 typedef struct scan {
@@ -508,7 +509,8 @@ static void look_f64(finds *f, const double *x, int64_t n)
     /* Sign and exponent are 12 bits: a table of them is filled without a branch, and read when
      * all is done. */
     f->seen[bits >> 52] = 1;
-    /* Without its sign a denormal is 1 to MANTISSA; 0 wraps to the largest and is none. */
+    /* Without its sign a denormal is 1 to MANTISSA; 0 wraps to the largest value and is no
+     * denormal. */
     denormal |= (bits << 1) - 1 < 2 * MANTISSA + 1;
   }
   f->denormal = f->denormal || denormal;
@@ -531,7 +533,7 @@ static void look_u64(finds *f, const int64_t *x, int64_t n)
     f->natural = (uint64_t)x[i] > f->natural ? (uint64_t)x[i] : f->natural;
 }
 
-/* What lies under nulls is anything: 0 says nothing. */
+/* Bytes under nulls are arbitrary: 0 changes no find of a column. */
 static void hide_nulls(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                        block *b)
 {
@@ -587,7 +589,7 @@ enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
 static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
   int low = 0, high = 0, count = bits_of_count(rows);
-  /* Exponent 0 is that of zeros and denormals, 2047 of what is no number: neither says anything. */
+  /* Exponent 0 marks zeros and denormals, 2047 infinities and NaN: neither bounds the units. */
   for (int e = 1; e < 2047; e++) {
     if (!f->seen[e] && !f->seen[2048 + e]) continue;
     low = low ? low : e;
@@ -604,7 +606,7 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
   span->narrow = near_one && high - low <= most;
   span->narrow_squares = near_one && squared && high - low <= most_squares;
   if (span->narrow_squares) most = most_squares;
-  /* Three quarters of the bits that are left lie below what was seen, but no more than twelve. */
+  /* Three quarters of the spare bits lie below the smallest exponent seen, but at most twelve. */
   int room = most - (high - low), below = 3 * room / 4 < 12 ? 3 * room / 4 : 12;
   span->unit.low = low - below > LOWEST ? low - below : LOWEST;
   span->unit.width = HIGHEST - span->unit.low < most ? HIGHEST - span->unit.low : most;
@@ -612,8 +614,8 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
   span->unit.special = f->seen[2047] || f->seen[4095] || f->seen[2048];
 }
 
-/* The largest power of two, less one, of which `rows` values sum to less than 2^63; of squares, of
- * which the squares do. */
+/* The largest power of two, less one, such that `rows` values of that size (or their squares) sum
+ * to less than 2^63. */
 static int64_t most_whole(int64_t rows, bool squares)
 {
   int bits = 63 - bits_of_count(rows);
@@ -628,7 +630,7 @@ static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool s
   uint64_t size = down > up ? down : up;
   size = f->natural > size ? f->natural : size;
   span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
-  /* One bound for both sums: where squares are to fit, values must be smaller. */
+  /* One bound serves both sums: values must be smaller if squares are to fit. */
   span->most = most_whole(rows, span->narrow_squares);
   span->narrow = size <= (uint64_t)span->most;
 }
@@ -650,8 +652,8 @@ static void join_all(void *into, const void *other, size_t size)
   for (size_t k = 0; k < size / sizeof *to; k++) join_finds(&to[k], &from[k]);
 }
 
-/* What all workers found, and where there are others all processes. Records of all parts may be
- * joined, so they all have one layout, made for all rows. */
+/* Joins the finds of all workers and of all processes that share the rows. Records of all parts may
+ * be joined, so all have one layout, made for all rows. */
 static tsr_status bring_together(const scan *s, int workers, tsr__error *error)
 {
   const tsr__agreeing *agree = s->look->agree;

@@ -3,13 +3,13 @@
  *   group     4 0 7 ...            record 4 of the part  <-  count + count, sum + sum, larger key
  *   records   |c s k|c s k|..
  *
- * Invariant: each kind joins as it reads rows (group_record.c): by adding, by the larger one, or by
+ * Invariant: each kind joins as it reads rows (group_record.c): add, take the larger, or bitwise
  * or. */
 #include "kernel/rows/group_record.h"
 
 enum { BLOCK = 1024 };
 
-/* Records of a block that are joined: where each lies, and where it goes. */
+/* Records of a block that are joined: the source and the target of each. */
 typedef struct pairs {
   const uint64_t *from[BLOCK];
   uint64_t *to[BLOCK];

@@ -1,12 +1,12 @@
-/* What records say: each result rounded once from an exact sum.
+/* Reading results from records: each result is rounded once from an exact sum.
  *
- * A sum in units is a whole number; it is rounded like one, and scaled by a power of two, which
- * is exact. Means take one division and what it lacks: where that could leave doubt about the
- * last bit, the long way decides.
+ * A sum in units is an integer; it is rounded like an integer and scaled by a power of two, which
+ * is exact. A mean takes one division and its remainder: where these leave the last bit in doubt,
+ * an exact division decides.
  *
- * What lies where:
- *   record     count | sum in units | squares | what was seen      words of a group, `stride` apart
- *   result     values [first + i], valid bits     of groups from .. from + count - 1
+ * Memory:
+ *   record     count | sum in units | squares | flags      words of a group, `stride` apart
+ *   result     values [first + i], valid bits     groups from .. from + count - 1
  *
  * Sums whose values did not fit units are kept as rows of doubles (TSR__RECORD_ROWS); both ways
  * round once, to the same bits. */
@@ -18,7 +18,8 @@ enum { BLOCK = 512 };
 
 #define SIGN (UINT64_C(1) << 63)
 
-/* The dtype of a result, by what it is of: extremes, first and last have the operand's own. */
+/* The dtype of a result from its operation and operand: extremes, first and last keep the
+ * operand's. */
 tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 {
   bool real = tsr__dtype_float((tsr_dtype)dtype);
@@ -109,9 +110,9 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 
-/* Moves a rounded value to the neighbour with an odd last bit, towards what it lacks: rounding
- * that to f32 is rounding the exact value. Cutting to odd remembers that something was cut, so
- * that the next rounding does not take a value for the middle. */
+/* Moves a rounded value to the neighbour with an odd last bit, towards the exact value: rounding
+ * the neighbour to f32 is rounding the exact value. An odd last bit records that bits were cut, so
+ * that the next rounding sees no false tie. */
 static double to_odd(double value, double lacks)
 {
   uint64_t bits;
@@ -122,7 +123,7 @@ static double to_odd(double value, double lacks)
   return value;
 }
 
-/* The rounded quotient and what it lacks of the exact one, sure in sign; false: not sure. */
+/* The rounded quotient and the exact one's excess over it, whose sign is sure; false: not sure. */
 static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 {
   double high = (double)sum, by = (double)n;
@@ -131,8 +132,8 @@ static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
   if (fabs(high) >= 0x1p104 || n >= INT64_C(1) << 53) return false;
   double low = (double)(sum - (tsr__i128)high), first = high / by;
   double more = (fma(-first, by, high) + low) / by, doubt = fabs(more) * 0x1p-50;
-  /* `more` is what the first quotient lacks, within `doubt`: if adding the least and the most of
-   * it rounds alike, that is the rounded quotient. */
+  /* `more` is the first quotient's error, within `doubt`: if adding the least and the most of it
+   * rounds alike, the sum is the rounded quotient. */
   *out = first + (more - doubt);
   if (*out != first + (more + doubt)) return false;
   *lacks = more - (*out - first);
@@ -151,7 +152,7 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
   double out, lacks;
   tsr__acc2 acc;
   if (quotient(sum, n, &out, &lacks)) return (float)(to_odd(out, lacks) * unit);
-  /* In doubt: by the long number, rounded once to f32. */
+  /* In doubt the exact accumulator decides, rounded once to f32. */
   sum_to_acc2(sum, unit, &acc);
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
 }
@@ -209,8 +210,8 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_sta
   return fits;
 }
 
-/* A sum counts units and is an integer, so it is exact; what was special among the values is seen
- * apart. */
+/* A sum counts units and is an integer, so it is exact; NaN, infinities and -0 are flags in a word
+ * of their own. */
 static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state *state,
                            const tsr__read_to *to)
 {
@@ -268,7 +269,7 @@ static void read_spreads(const tsr__reading *r, const tsr__group_record_state *s
     tsr__i128 sum = sum_at(r, state, to->from + i);
     tsr__isq squares = products_at(r, state, r->squares, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
-    /* Of fewer than two values there is none. */
+    /* Fewer than two values have no spread: the result is null. */
     if (n < 2) put_real(to, r->dtype, i, 0);
     else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
@@ -286,7 +287,7 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
   for (int64_t i = 0; i < to->count; i++) {
     int64_t group = to->from + i, n = count_at(r, state, group);
     uint64_t saw = saw_at(r, state, group);
-    /* What was seen in either column counts. */
+    /* Flags of either column count. */
     if (r->other_saw >= 0) saw |= *word_at(r, state, r->other_saw, group);
     out[i] = n < 2 ? 0 : (double)NAN;
     if (n < 2 || (saw & WILD)) continue;
@@ -311,7 +312,7 @@ static void tally_to_acc2(const tsr__reading *r, const tsr__group_record_state *
   else sum_to_acc2(total_at(r, state, tally, group), 1, out);
 }
 
-/* As above, of sums of which some are kept as rows. */
+/* Reads correlations where some sums are kept as rows. */
 static void read_row_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                                   const tsr__read_to *to)
 {
@@ -326,7 +327,7 @@ static void read_row_correlations(const tsr__reading *r, const tsr__group_record
   }
 }
 
-/* By blocks, so that counts fit the stack; values are rounded where they go. */
+/* Reads by blocks, so that counts fit the stack; values are rounded in the result's memory. */
 static void read_rows(const tsr__reading *r, const tsr__group_record_state *state,
                       const tsr__read_to *to)
 {

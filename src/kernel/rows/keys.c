@@ -5,7 +5,7 @@
  *   1.5, NaN        0x3FF8.. ^ sign, above inf    ordinal - least            first key on top
  *
  * Invariant: every row's code fits the bits that tsr__keys_settle gave its key, so fields never
- * touch each other. Null rows may hold anything; what they hold is never read as a value.
+ * touch each other. Null rows may hold any bits, which are never read as a value.
  *
  * A code of 65 bits (all of i64, and nulls) has its top bit in a field of its own. */
 #include "kernel/device/cpu.h"
@@ -166,7 +166,7 @@ static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
 {
   if (column->dtype != TSR_I64 || (column->valid && column->valid[rows->part])) return false;
   const int64_t *x = (const int64_t *)tsr__cpu_data(column->values[rows->part]) + rows->start;
-  /* The extreme functions go on from what is there. */
+  /* The extreme functions go on from the extremes so far. */
   if (!r->seen) r->least = r->most = x[0];
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->least, true, false }, x, rows->count, NULL);
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->most, true, true }, x, rows->count, NULL);
@@ -247,8 +247,8 @@ typedef struct pack_job {
 } pack_job;
 
 /* The codes of a block in place of its ordinals; `high` (of keys of 65 bits) gets the top bits.
- * Descending is counting down from the most. With nulls first all codes move up by one; a wide
- * key puts nulls apart by the top bit instead, which is set for what comes last. */
+ * Descending is counting down from the most. With nulls first all codes move up by one; a wide key
+ * separates nulls by the top bit instead, which is set for the last in order. */
 static void encode(const tsr__key *key, int n, block *b, uint64_t *high)
 {
   bool wide = key->bits == 65;
@@ -268,17 +268,16 @@ static void encode(const tsr__key *key, int n, block *b, uint64_t *high)
     if (!is_live(b, i)) code[i] = null_code;
 }
 
-/* Where the rows of a block go: the words of their keys, most significant first. */
+/* The target of a block's rows: the words of their keys, most significant first. */
 typedef struct target {
   uint64_t *word;
   int64_t stride;
   int words, n;
 } target;
 
-/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest
- * field is the first to come to its word. Fields are put in from the last key, which takes the
- * lowest bits, to the first: at `at` 0 a word is written as a whole, which also clears what was
- * there. */
+/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field
+ * is the first to come to its word. Fields are put in from the last key, which takes the lowest
+ * bits, to the first: at `at` 0 a word is written as a whole, which also clears its old bits. */
 static void put_field(const target *to, int at, int bits, const uint64_t *code)
 {
   int shift = at % 64;

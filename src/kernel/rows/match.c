@@ -25,10 +25,10 @@ enum {
 
 tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error)
 {
-  /* Of a device of another process that one takes care. */
+  /* The process that owns a device checks its memory. */
   if (!tsr__device_local(tsr__topology_of(rt), device)) return TSR_OK;
-  /* Asked before the large pieces are taken, so that the message can say what the whole join
-   * needs and not what its last buffer did. */
+  /* Asked before the large pieces are taken, so that the message tells the need of the whole join,
+   * not of its last buffer. */
   tsr_memory memory = tsr__devices_of(rt)->ops->memory(rt, device);
   if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
   return tsr__error_set(
@@ -89,7 +89,7 @@ void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
   piece->misses = hits < rows;
   /*   inner   hits        left   all rows        semi   hits       anti   the others
    *
-   * What chains give beyond one is added for those that make pairs. */
+   * Joins that make pairs add the matches that chains hold beyond one. */
   if (m->how == TSR__MATCH_LEFT) piece->count = rows;
   else piece->count = m->how == TSR__MATCH_ANTI ? rows - hits : hits;
   if (t->chained && hits) count_chains(m, t, piece);
@@ -131,8 +131,8 @@ static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
 static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
 {
   int64_t room = 0, pieces = 0;
-  /* As many pieces as splitting makes at most: one begins for each MANY results. A piece of fewer
-   * results stays one. */
+  /* The most pieces that splitting makes: a piece begins for each MANY results. A piece with fewer
+   * results stays whole. */
   for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
   if (room == m->left_count) return TSR_OK;
   tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
@@ -148,10 +148,10 @@ static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* Where each piece's results lie; a part's rows are numbered by 32 bits. */
+/* Finds the place of each piece's results; a part's rows are numbered by 32 bits. */
 tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 {
-  /* Sums over the pieces of each part, and what they saw. */
+  /* Sums over the pieces of each part, and their flags. */
   for (int64_t i = 0; i < m->left_count; i++) {
     const tsr__match_piece *piece = &m->left[i];
     m->rows[piece->part] += piece->count;
@@ -194,7 +194,7 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   for (int p = 0; p < m->parts; p++) {
     tsr__match_table *t = &m->table[p];
     int64_t bytes = tsr__match_table_bytes(t) + t->left_rows * (int64_t)sizeof(uint32_t);
-    /* The most of any device: what explanations tell. */
+    /* The most of any device: explanations tell it. */
     if (bytes > m->need) m->need = bytes;
     if (tsr__match_room(m->rt, t->device, bytes, error)) return error->status;
   }
@@ -213,7 +213,7 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* What is looked up no more goes back to the pool before results are made. Chains are still
+/* Tables that no later step probes go back to the pool before results are made. Chains are still
  * walked when results are made; tables are not. */
 static void drop_tables(tsr__matched *m)
 {
@@ -303,8 +303,8 @@ void tsr__match_free(tsr__matched *m)
 static bool one_each(const tsr__matched *m, int p)
 {
   const tsr__match_table *t = &m->table[p];
-  /* As many results as rows may still be two for one row and none for another, so repeats are
-   * asked for, too. */
+  /* Equally many results and rows may still be two for one row and none for another, so repeats
+   * count, too. */
   if (m->rows[p] != t->left_rows) return false;
   return m->how != TSR__MATCH_INNER || !t->chained || !m->repeats;
 }
@@ -336,8 +336,8 @@ static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int 
   }
 }
 
-/* The right rows themselves: of a left join match[] as it is, of an inner join those that are
- * there. */
+/* The right rows themselves: all of match[] for a left join, the rows that exist for an inner
+ * join. */
 static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *out)
 {
   if (m->how == TSR__MATCH_LEFT) memcpy(out, keep->match, (size_t)keep->rows * sizeof *out);
@@ -444,7 +444,7 @@ tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 
 /* ---- left columns without an index ---- */
 
-/* Where no left row gives two results its columns are filtered, not gathered by an index. */
+/* Left columns are filtered, not gathered by an index, where no left row gives two results. */
 bool tsr__match_keeps(const tsr__matched *m)
 {
   bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;

@@ -13,7 +13,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* ---- who owns a key ---- */
+/* ---- owners of keys ---- */
 
 /* Spreads a word's bits over all others. */
 static inline uint64_t mix(uint64_t x)
@@ -23,7 +23,7 @@ static inline uint64_t mix(uint64_t x)
   return x ^ x >> 32;
 }
 
-/* Fixed: what is sent where is told in explanations, and the same in all processes. */
+/* Fixed: explanations tell the traffic of each device, and all processes agree on it. */
 static inline uint64_t owner_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
 {
   uint64_t hash = mix(word[row]);
@@ -100,7 +100,7 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   uint64_t count = (uint64_t)parts->count;
   uint16_t *dest = tsr__cpu_data(o->ask->dest[side][piece->part]), here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
-    /* Unsigned: what lies below wraps to the far end. A left key beyond all right ones meets
+    /* Unsigned: keys below the least wrap to the far end. A left key beyond all right ones meets
      * nothing, and its row stays at home. */
     bool meets = o->any && word[r] - o->least <= o->reach;
     if (o->ranges) {
@@ -159,7 +159,7 @@ tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, t
   return done ? TSR_OK : tsr__cancelled(error, "join");
 }
 
-/* ---- what owners answer ---- */
+/* ---- answers of owners ---- */
 
 static uint32_t matches_of(const tsr__match_table *t, uint32_t row)
 {
@@ -200,7 +200,7 @@ static void sum_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__match_answer *ask = user;
-  /* What came to an owner lies by home, so each home's answers are one stretch. */
+  /* The rows that came to an owner lie by home, so each home's answers are one stretch. */
   int parts = ask->matched->parts, owner = (int)(task / parts), home = (int)(task % parts);
   int64_t begin = 0;
   for (int h = 0; h < home; h++) begin += ask->came[h * parts + owner];

@@ -156,8 +156,8 @@ static bool same_right(const tsr__match_table *t, int64_t a, int64_t b)
   return true;
 }
 
-/* Where a key of this hash starts, and the mask of the range that it wraps in. Ranges are the top
- * bits, so that a range is a stretch of slots and its keys can be told from the hash. */
+/* The first slot for a key with this hash, and the mask of the range that the key wraps in. Ranges
+ * are the top bits, so that a range is a stretch of slots and its keys are known from the hash. */
 static uint64_t home(const tsr__match_table *t, uint64_t hash)
 {
   return hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - t->slot_bits);
@@ -208,9 +208,9 @@ static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint
   *count = all * (uint64_t)(range + 1) / (uint64_t)t->ranges - *first;
 }
 
-/* A little at a time, for fresh memory is slow. False: cancelled. All ones: TSR__NO_ROW for
+/* Clears a little at a time, for fresh memory is slow. False: cancelled. All ones: TSR__NO_ROW for
  * heads, and a slot whose row is TSR__NO_ROW. The last range of a direct table clears the place
- * behind it, too. */
+ * after it, too. */
 static bool clear_range(tsr__match_table *t, const fill *f)
 {
   uint64_t first, count;
@@ -254,7 +254,7 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
   uint64_t hashes[HELD], first, count;
   int n = 0;
   range_of(t, f->range, &first, &count);
-  /* Once a range is full what is in it is of no use. */
+  /* Once a range is full its entries are of no use. */
   for (int64_t r = end - 1; r >= begin && !f->full; r--) {
     uint64_t hash = tsr__key_place(t->seed, t->right + r, t->right_rows, t->words);
     held[n] = (uint32_t)r;
@@ -289,8 +289,8 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
 {
   build b = { .matched = m, .progress = { .rt = m->rt, .what = "join" } };
   int64_t count = 0, longest = 0;
-  /* As many rounds as the part with most rows has blocks; others have nothing to do in the last
-   * ones. */
+  /* The part with most rows decides the rounds; other parts have nothing to do in the last
+   * rounds. */
   for (int p = 0; p < m->parts; p++) {
     if (!wanted[p]) continue;
     count += m->table[p].ranges;
@@ -343,7 +343,7 @@ tsr_status tsr__match_build(tsr__matched *m, tsr__error *error)
 
 /* ---- looking up ---- */
 
-/* A key outside of the range finds the place behind the last, which is free: no branch. */
+/* A key outside of the range finds the place after the last, which is free: no branch. */
 static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
   const uint64_t *key = t->left;
@@ -355,7 +355,8 @@ static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, 
   }
 }
 
-/* Of one word the slot holds the key; of several the hash, and the words are compared. */
+/* A slot holds a key of one word itself; a key of several words has its hash there, and the words are
+ * compared. */
 static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
 {
   uint64_t key = t->words == 1 ? t->left[row] : hash, first = home(t, hash), at = first;

@@ -4,14 +4,14 @@
  *   by 1s       31 11 12 32       count (a task a piece), settle (here), deal (a task a piece)
  *   by 10s      11 12 31 32
  *
- * Dealing is stable, so what the digits before have put in order stays so. Records are collected to
- * lines of the cache before they are written, which then pass it: a digit reads and writes each
- * record once, whatever the records are.
+ * Dealing is stable, so the order by earlier digits stays. Records are collected to lines of the
+ * cache before they are written, which then pass it: a digit reads and writes each record once,
+ * whatever the records are.
  *
- * Invariant: a piece's records of a digit go behind those of the pieces before it.
+ * Invariant: a piece's records of a digit go after those of the pieces before it.
  *
- * What lies where:
- *   tally    [piece][digit]     how many records, then where the piece's first one goes */
+ * Memory:
+ *   tally    [piece][digit]     records, then the place of the piece's first record */
 #include "kernel/rows/radix.h"
 
 #include "kernel/device/put_line.h"
@@ -23,7 +23,7 @@ enum {
   LINE = 64,
   LEAST = 1 << 15, /* records of a piece: so many that most lines of a digit are the piece's own, */
   MOST = 1 << 20,  /* so few that all workers have some, */
-  SHARE = 8        /* as many each, if there are */
+  SHARE = 8        /* tasks a worker, if pieces allow */
 };
 
 /* A worker's own: lines that fill, where each digit's next record goes and its first went. */
@@ -96,7 +96,7 @@ static void count_task(void *user, int64_t task, int worker)
 static void settle_part(uint32_t *tally, int64_t pieces, uint32_t digits)
 {
   uint32_t next[DIGITS] = { 0 };
-  /* First over all pieces: where each digit begins; then piece by piece within it. */
+  /* Finds where each digit begins over all pieces, then piece by piece within it. */
   for (int64_t p = 0; p < pieces; p++)
     for (uint32_t d = 0; d < digits; d++) next[d] += tally[p * DIGITS + d];
   for (uint32_t d = 0, at = 0; d < digits; d++) {
@@ -125,8 +125,8 @@ static void settle(const sorter *s)
 
 /* ---- deal ------------------------------------------------------------------------------------ */
 
-/* The line that ends with record `end` - 1, or what of it is the piece's own: at its ends lines are
- * its neighbours', too. */
+/* Writes the line that ends with record `end` - 1, or the piece's own records in it: a piece shares
+ * the lines at its ends with its neighbours. */
 static void flush(const room *r, uint32_t d, int64_t end, int size, char *to)
 {
   int64_t slots = LINE / size, start = (end - 1) / slots * slots;
@@ -166,7 +166,7 @@ static void deal_task(void *user, int64_t task, int worker)
   memcpy(r->first, r->next, ((size_t)by.mask + 1) * sizeof *r->first);
   if (size == 4) deal_narrow((const uint32_t *)(const void *)at, piece.count, by, r, to);
   else deal_wide((const uint64_t *)(const void *)at, piece.count, by, r, to);
-  /* What is left: lines that are not full, and those whose rest is another piece's. */
+  /* The rest: lines that are not full, and lines shared with another piece. */
   for (uint32_t d = 0; d <= by.mask; d++)
     if (r->next[d] > r->first[d] && r->next[d] % (uint32_t)(LINE / size))
       flush(r, d, r->next[d], size, to);

@@ -5,9 +5,9 @@
  *   leaves               1 2 2    7 8 9            each bucket is sorted inside the cache
  *   order                5 1 3    2 4 0
  *
- * Where the borders of the buckets lie is learned from a sample: equal steps if the words are
- * spread evenly, else its quantiles; a word that is frequent gets a bucket to itself, which is
- * sorted as it is. Rounds and leaves are tasks over all parts at once.
+ * A sample proposes the borders of the buckets: equal steps if the words are spread evenly, else
+ * its quantiles; a word that is frequent gets a bucket to itself, which is sorted as it is. Rounds
+ * and leaves are tasks over all parts at once.
  *
  * Invariants: buckets are cut stably and leaves sorted stably, so equal words keep their order
  * whatever the sample says. A segment's rows stay within its own range of the part's buffers, so a
@@ -40,20 +40,20 @@ typedef struct segment {
   int64_t start, count;
 } segment;
 
-/* How a segment is cut: by equal steps from `least`, or by borders (bucket b: words from border[b
- * - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth` levels, which
+/* The buckets of a segment: by equal steps from `least`, or by borders (bucket b holds words from
+ * border[b - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth` levels, which
  * a search walks without branches. */
 typedef struct cut {
   segment from;
   bool steps;
-  int shift, buckets, depth; /* of the padded borders */
+  int shift, buckets, depth; /* depth of the padded borders */
   uint64_t least;
-  int64_t first_piece; /* of all pieces of the round */
-  uint32_t *tally;     /* [piece * buckets + b]: rows, then where in the segment they go */
+  int64_t first_piece; /* number among all pieces of the round */
+  uint32_t *tally;     /* [piece * buckets + b]: rows, then their place in the segment */
   uint64_t border[MOST];
 } cut;
 
-/* What one part sorts; `unsorted` as soon as one word is below the one before it. */
+/* The words that one part sorts; `unsorted` as soon as one word is below the one before it. */
 typedef struct lane {
   const uint64_t *in; /* the words, and which rows they are of (NULL: 0, 1, 2, ...) */
   const uint32_t *in_at;
@@ -141,8 +141,8 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
   /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
   if (!spread) return false;
-  /* Of the sample, what three quarters of a leaf's rows are of the segment; `run` counts those in
-   * one step. */
+  /* The sample's share of three quarters of a leaf's rows; `run` counts sampled words in one
+   * step. */
   int64_t most = TSR__SORT_LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
   for (int i = 0; shift && i < count; i++) {
     bool same = i && (sample[i] - sample[0]) >> shift == (sample[i - 1] - sample[0]) >> shift;
@@ -218,14 +218,14 @@ static round_piece piece_of(const sorter *s, int64_t task)
     if (s->cuts[middle].first_piece <= task) low = middle;
     else high = middle - 1;
   }
-  /* Rows of a piece within its segment; the last one has what is left. */
+  /* Rows of a piece within its segment; the last piece has the rest. */
   const cut *c = &s->cuts[low];
   int64_t number = task - c->first_piece, start = number * PIECE, rest = c->from.count - start;
   return (round_piece){ c, &c->from, start, rest < PIECE ? rest : PIECE,
                         c->tally + number * c->buckets };
 }
 
-/* Words outside of what the sample showed go to the ends. */
+/* Words outside of the sample's range go to the ends. */
 static void bucket_by_steps(const cut *c, const uint64_t *word, int64_t n, uint16_t *bucket)
 {
   uint64_t last = (uint64_t)c->buckets - 1;
@@ -368,7 +368,7 @@ static int64_t number_pieces(sorter *s)
   }
   if (!tsr__grow(&s->rt->heap, (void **)&s->tally, &s->tally_room, tallies, sizeof *s->tally))
     return -1;
-  /* As long as the list stays where it is: pointers are given out after it grew. */
+  /* Pointers into the list are given out after it grew, as growing moves it. */
   uint32_t *next = s->tally;
   for (int64_t i = 0; i < s->cut_count; i++) {
     cut *c = &s->cuts[i];
@@ -396,7 +396,7 @@ static tsr_status run_round(sorter *s)
   return TSR_OK;
 }
 
-/* ---- what is in order already ---------------------------------------------------------------- */
+/* ---- rows that are in order already ---------------------------------------------------------- */
 
 static void look_task(void *user, int64_t task, int worker)
 {
@@ -494,7 +494,7 @@ static void take_task(void *user, int64_t task, int worker)
 typedef struct chain {
   tsr__index *index, other;
   tsr__buffer **buffers; /* a part's words in the order found so far */
-  const uint64_t **word; /* of the key */
+  const uint64_t **word; /* the key's words */
   uint64_t **taken;
 } chain;
 
@@ -509,7 +509,7 @@ static tsr_status chain_new(sorter *s, chain *c)
   int parts = s->parts->count;
   c->buffers = tsr__new(&s->rt->heap, chain_size(parts));
   if (!c->buffers) return no_memory(s->error);
-  /* The block goes on behind the buffers' list. */
+  /* The block goes on after the buffers' list. */
   c->word = (const uint64_t **)(c->buffers + parts);
   c->taken = (uint64_t **)(c->word + parts);
   for (int p = 0; p < parts; p++) {
@@ -530,7 +530,7 @@ static void chain_free(sorter *s, chain *c)
   tsr__index_free(s->rt, &c->other);
 }
 
-/* Orders change places: what was found is read while the other is written. */
+/* The two orders change places: the found order is read while the other is written. */
 static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chain *c)
 {
   tsr__index found = *c->index;

@@ -1,10 +1,10 @@
-/* Scattering rows to hundreds of buckets without reading what is overwritten.
+/* Scattering rows to hundreds of buckets without reading the overwritten lines.
  *
  *   bucket b      .... |################|################|###.....        lines of 16 rows
  *   collected                                              ^ 3 rows wait in the cache for 13 more
  *
- * A line is written at once and past the caches, so memory sees each row once. The lines at both
- * ends of a piece's share are its neighbours' too: of those only the own rows are written.
+ * A line is written at once and past the caches, so memory sees each row once. A piece shares the
+ * lines at both ends with its neighbours: only its own rows are written there.
  *
  * Invariant: lines start at multiples of 16 rows of the buffer, whose memory is 64-byte aligned. */
 #include "kernel/device/put_line.h"

@@ -98,7 +98,7 @@ tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, ts
   if (!out->place) return no_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     int64_t rows = parts->rows[p];
-    if (!rows) continue; /* of none in all a share would be no number */
+    if (!rows) continue; /* no rows at all: the share would be 0 / 0 */
     int64_t share = (int64_t)((double)rows / (double)ask->total * (double)room) + 1;
     sample_part(ask->keys, rows, p, share, out);
   }
@@ -112,7 +112,7 @@ typedef struct split_job {
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
   const tsr__sort_sample *sample;
-  place *places; /* of the sample, and behind them the splitters */
+  place *places; /* the sample, and after it the splitters */
   const place *splitter;
   int splitters;
   tsr__buffer *const *dest;
@@ -142,8 +142,8 @@ static void choose(split_job *job)
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-/* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. The
- * order of rows with equal keys: by part, then by row. */
+/* Whether rows of `part` from `row` on, whose words equal a splitter's, go above the splitter. Rows
+ * with equal keys are ordered by part, then by row. */
 static bool reached(const place *splitter, int part, int64_t row)
 {
   return part > splitter->part || (part == splitter->part && row >= splitter->row);
@@ -165,9 +165,8 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
   }
 }
 
-/* Rows of one word that no splitter's row divides: a search among words. For rows of one part
- * that no splitter divides, a splitter is a border between words: its own word goes above it or
- * not, all of the run alike. */
+/* Rows of one word that no splitter's row divides: a search among words. NOPE its own word goes
+ * above it or not, all of the run alike. */
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
   const uint64_t *word = job->keys->word[rows->part] + rows->start;

@@ -31,7 +31,7 @@ static void tally_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(f->parts, TSR__PIECE_ROWS, task);
   const uint64_t *word = f->keys->word[piece.part] + piece.start;
   int64_t *tally = f->tally + (int64_t)worker * BINS;
-  /* Unsigned: what lies below `low` wraps to the far end and is passed over. */
+  /* Unsigned: words below `low` wrap to the far end and are passed over. */
   for (int64_t i = 0; i < piece.count; i++) {
     uint64_t from = word[i] - f->low;
     if (!f->width || from < f->width) tally[from >> f->shift]++;
@@ -84,8 +84,8 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
     } while (below + here < count && bin < BINS - 1);
     uint64_t first = f->low + ((uint64_t)bin << f->shift);
     f->most = first + ((UINT64_C(1) << f->shift) - 1);
-    /* All bits are looked at, or what would be taken too much is little: further rounds would cost
-     * more than they save. */
+    /* All bits are known, or few rows too many would be taken: further rounds cost more than they
+     * save. */
     if (!f->shift || below + here <= 2 * count + SPARE) return TSR_OK;
     f->low = first;
     f->width = UINT64_C(1) << f->shift;
