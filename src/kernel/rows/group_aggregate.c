@@ -57,16 +57,16 @@ typedef struct job {
 
 static const char what[] = "group by";
 
-static tsr_status no_memory(job *j)
+static tsr_status no_aggregate_memory(job *j)
 {
   return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for the aggregates; free arrays",
                         what);
 }
 
-static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
+static tsr_status run_aggregate_tasks(job *j, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
-  if (atomic_load(&j->failed)) return no_memory(j);
+  if (atomic_load(&j->failed)) return no_aggregate_memory(j);
   int outside = atomic_load(&j->outside);
   if (outside)
     return tsr__error_set(j->error, TSR_EVALUE,
@@ -85,18 +85,18 @@ static bool is_moment(int op)
 }
 
 /* Looked up by row, not read from records. */
-static bool by_row(int op)
+static bool reads_one_row(int op)
 {
   return op == TSR__GROUP_FIRST || op == TSR__GROUP_LAST;
 }
 
-static bool by_order(int op)
+static bool needs_value_order(int op)
 {
   return op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE;
 }
 
 /* By part: a column with validity whose parts all have none has no nulls. */
-static bool nullable(const tsr__aggregate_ask *ask, int column)
+static bool column_has_nulls(const tsr__aggregate_ask *ask, int column)
 {
   const tsr__colparts *from = &ask->columns[column];
   for (int p = 0; from->valid && p < ask->parts->count; p++)
@@ -230,10 +230,10 @@ static void plan_one(job *j, tsr__reading *r)
 {
   const tsr__group_agg *agg = r->agg;
   int op = agg->op, column = agg->column;
-  bool holes = column >= 0 && nullable(j->ask, column);
+  bool holes = column >= 0 && column_has_nulls(j->ask, column);
   bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
-  /* Nothing to keep: they are made from the rows themselves (look_up). */
-  if (by_order(op) || op == TSR__GROUP_FIRST) return;
+  /* Nothing to keep: they are made from the rows themselves (compute_from_rows). */
+  if (needs_value_order(op) || op == TSR__GROUP_FIRST) return;
   if (op == TSR__GROUP_LAST) {
     r->main = tally_of(j, TSR__RECORD_LAST, -1);
     return;
@@ -286,7 +286,7 @@ static bool plan_room(job *j)
 static tsr_status plan_new(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  if (!plan_room(j)) return no_memory(j);
+  if (!plan_room(j)) return no_aggregate_memory(j);
   for (int a = 0; a < ask->count; a++) {
     int op = ask->aggs[a].op;
     if (!is_moment(op)) continue;
@@ -306,7 +306,7 @@ static tsr_status plan_new(job *j)
 /* Plans the record of a group from `all` rows or a sample. Called twice if the sample misled:
  * everything that follows from spans is made anew here, while results' memory and columns' needs
  * stay. */
-static tsr_status make_plan(job *j, bool all)
+static tsr_status plan_records(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr__group_record_look look = { ask->parts, j->summed, all, ask->agree };
@@ -336,13 +336,13 @@ static tsr_status make_plan(job *j, bool all)
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Room for the results of all groups; validity only where some result may be null. */
-static tsr_status result_room(job *j)
+static tsr_status make_result_buffers(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   for (int a = 0; a < ask->count; a++) {
     /* Those make their own buffers when they are looked up. */
-    if (by_row(ask->aggs[a].op) || by_order(ask->aggs[a].op)) continue;
+    if (reads_one_row(ask->aggs[a].op) || needs_value_order(ask->aggs[a].op)) continue;
     for (int p = 0; p < ask->parts->count; p++) {
       int at = a * ask->parts->count + p, device = ask->parts->device[p];
       int64_t groups = ask->groups->count[p];
@@ -504,42 +504,43 @@ static tsr_status aggregate_direct(job *j)
   j->slots = most < 4 * PIECE ? 1 : (j->workers + parts->count - 1) / parts->count;
   int states = parts->count * j->slots;
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
-  if (!j->state) return no_memory(j);
+  if (!j->state) return no_aggregate_memory(j);
   j->state_count = states;
   /* Each on the device of its part. */
   for (int k = 0; k < j->state_count; k++)
     if (!state_room(j, &j->state[k], parts->device[k / j->slots],
                     j->ask->groups->count[k / j->slots]))
-      return no_memory(j);
+      return no_aggregate_memory(j);
   tsr_status status = TSR_OK;
   /* As long a round as possible: another part's records drive this part's from the cache. */
   j->round_rows = 1 + ROUND / (j->plan.count + 1);
   for (j->round = 0; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
-    status = run(j, j->state_count, direct_task);
+    status = run_aggregate_tasks(j, j->state_count, direct_task);
   if (!status && j->slots > 1 && j->plan.rows_count)
-    status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
+    status = run_aggregate_tasks(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
   tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
   /* Kept records are slot 0's, which the join below adds the others to. */
   for (int p = 0; j->kept && p < parts->count; p++) j->kept[p] = j->state[p * j->slots];
-  return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
+  return status ? status
+                : run_aggregate_tasks(j, tsr__piece_count(&groups, READ), direct_read_task);
 }
 
 /* ---- many groups ----------------------------------------------------------------------------- */
 
-static uint32_t *piece_start(const cluster_part *c, int64_t piece)
+static uint32_t *cluster_counts_of(const cluster_part *c, int64_t piece)
 {
   return c->start + (piece - c->first_piece) * c->count;
 }
 
 /* A cluster is a run of numbers of groups. */
-static void count_task(void *user, int64_t task, int worker)
+static void count_clusters_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
   tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
   const cluster_part *c = &j->clusters[piece.part];
   const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
-  uint32_t *count = piece_start(c, task);
+  uint32_t *count = cluster_counts_of(c, task);
   memset(count, 0, (size_t)c->count * sizeof *count);
   for (int64_t i = 0; i < piece.count; i++) count[group[i] >> c->shift]++;
 }
@@ -562,7 +563,7 @@ static void place_clusters(cluster_part *c, int64_t pieces)
 
 /* Copies the numbers of rows and groups to where their clusters lie; values are read where they
  * are. */
-static void deal_task(void *user, int64_t task, int worker)
+static void deal_clusters_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
@@ -570,7 +571,7 @@ static void deal_task(void *user, int64_t task, int worker)
   const cluster_part *c = &j->clusters[piece.part];
   const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
   uint32_t place[MAX_CLUSTERS];
-  memcpy(place, piece_start(c, task), (size_t)c->count * sizeof *place);
+  memcpy(place, cluster_counts_of(c, task), (size_t)c->count * sizeof *place);
   for (int64_t i = 0; i < piece.count; i++) {
     uint32_t to = place[group[i] >> c->shift]++;
     c->row[to] = (uint32_t)(piece.start + i);
@@ -641,33 +642,34 @@ static tsr_status aggregate_clusters(job *j)
 {
   const tsr__parts *parts = j->ask->parts;
   int64_t groups = 0, clusters = 0;
-  if (!cluster_room(j, &groups)) return no_memory(j);
+  if (!cluster_room(j, &groups)) return no_aggregate_memory(j);
   int states = j->kept ? parts->count : j->workers;
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
-  if (!j->state) return no_memory(j);
+  if (!j->state) return no_aggregate_memory(j);
   j->state_count = states;
   /* Without keeping, a state a worker with room for a cluster's groups, on the first device; else
    * one a part. */
   for (int k = 0; k < states; k++) {
     int64_t count = j->kept ? j->ask->groups->count[k] : groups;
-    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count)) return no_memory(j);
+    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count))
+      return no_aggregate_memory(j);
     if (j->kept) j->kept[k] = j->state[k];
   }
   int64_t pieces = tsr__piece_count(parts, PIECE);
-  tsr_status status = run(j, pieces, count_task);
+  tsr_status status = run_aggregate_tasks(j, pieces, count_clusters_task);
   if (status) return status;
   for (int p = 0; p < parts->count; p++) {
     place_clusters(&j->clusters[p], (parts->rows[p] + PIECE - 1) / PIECE);
     clusters += j->clusters[p].count;
   }
-  status = run(j, pieces, deal_task);
-  return status ? status : run(j, clusters, cluster_task);
+  status = run_aggregate_tasks(j, pieces, deal_clusters_task);
+  return status ? status : run_aggregate_tasks(j, clusters, cluster_task);
 }
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
 /* A group of no rows (of no keys, or a part that owns groups without rows) has TSR__NO_ROW. */
-static tsr_status gather_rows(job *j, int a, const tsr__index *index)
+static tsr_status gather_row_values(job *j, int a, const tsr__index *index)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr__gather gather = { .parts = ask->parts,
@@ -715,19 +717,19 @@ static tsr_status plan_again(job *j)
   drop_states(j);
   atomic_store(&j->misled, false);
   for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) atomic_store(&j->nulls[at], 0);
-  return make_plan(j, true);
+  return plan_records(j, true);
 }
 
 /* Aggregates that are looked up by row or need values in order. */
-static tsr_status look_up(job *j)
+static tsr_status compute_from_rows(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr_status status = TSR_OK;
   for (int a = 0; a < ask->count && !status; a++) {
     int op = ask->aggs[a].op;
     tsr__ordered_agg one = { ask, a, j->values, j->valid };
-    if (op == TSR__GROUP_FIRST) status = gather_rows(j, a, &ask->groups->first);
-    else if (op == TSR__GROUP_LAST) status = gather_rows(j, a, &j->last);
+    if (op == TSR__GROUP_FIRST) status = gather_row_values(j, a, &ask->groups->first);
+    else if (op == TSR__GROUP_LAST) status = gather_row_values(j, a, &j->last);
     else if (op == TSR__GROUP_NUNIQUE) status = tsr__group_nunique(j->rt, &one, j->error);
     else if (op == TSR__GROUP_QUANTILE) status = tsr__group_quantile(j->rt, &one, j->error);
   }
@@ -737,14 +739,14 @@ static tsr_status look_up(job *j)
 }
 
 /* Looking at all rows costs a pass, so some are looked at first, and all only if that misled. */
-static tsr_status aggregate(job *j)
+static tsr_status aggregate_all(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr_status status = plan_new(j);
   bool last = false;
-  if (!status) status = make_plan(j, false);
+  if (!status) status = plan_records(j, false);
   for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
-  if (!status) status = result_room(j);
+  if (!status) status = make_result_buffers(j);
   if (!status && last) {
     tsr__parts of = { ask->parts->count, ask->parts->device, ask->groups->count };
     status = tsr__index_new(j->rt, &of, &j->last, j->error);
@@ -754,10 +756,10 @@ static tsr_status aggregate(job *j)
     status = plan_again(j);
     if (!status) status = tally_rows(j);
   }
-  return status ? status : look_up(j);
+  return status ? status : compute_from_rows(j);
 }
 
-static void job_free(job *j)
+static void aggregate_job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
@@ -804,9 +806,9 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
   job j;
   job_start(&j, rt, ask, error);
   set_results(&j, values, valid);
-  tsr_status status = aggregate(&j);
+  tsr_status status = aggregate_all(&j);
   if (status) drop_results(&j);
-  job_free(&j);
+  aggregate_job_free(&j);
   return status;
 }
 
@@ -823,7 +825,8 @@ struct tsr__group_records {
 static bool recorded(const job *j)
 {
   for (int a = 0; a < j->ask->count; a++)
-    if (by_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST) return false;
+    if (needs_value_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST)
+      return false;
   return !j->plan.rows_count;
 }
 
@@ -855,10 +858,10 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   t->ask = *ask;
   job_start(j, rt, &t->ask, error);
   tsr_status status = plan_new(j);
-  if (!status) status = make_plan(j, false);
+  if (!status) status = plan_records(j, false);
   bool use = !status && recorded(j);
   if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
-  if (use) status = j->kept ? tally_rows(j) : no_memory(j);
+  if (use) status = j->kept ? tally_rows(j) : no_aggregate_memory(j);
   bool misled = false;
   if (use && !status) status = was_misled(j, &misled);
   if (use && !status && misled) {
@@ -877,7 +880,7 @@ void tsr__tallied_free(tsr__group_records *t)
   if (!t) return;
   tsr_runtime *rt = t->job.rt;
   tsr__del(&rt->heap, t->job.kept, (size_t)t->ask.parts->count * sizeof *t->job.kept);
-  job_free(&t->job);
+  aggregate_job_free(&t->job);
   tsr__del(&rt->heap, t, sizeof *t);
 }
 
@@ -916,9 +919,9 @@ tsr_status tsr__tallied_read(tsr__group_records *t, const tsr__grouped *groups,
   j->error = error;
   set_results(j, values, valid);
   tsr__parts of = { t->ask.parts->count, NULL, groups->count };
-  tsr_status status = result_room(j);
-  if (!status) status = run(j, tsr__piece_count(&of, READ), kept_read_task);
-  if (!status) status = look_up(j);
+  tsr_status status = make_result_buffers(j);
+  if (!status) status = run_aggregate_tasks(j, tsr__piece_count(&of, READ), kept_read_task);
+  if (!status) status = compute_from_rows(j);
   if (status) drop_results(j);
   return status;
 }

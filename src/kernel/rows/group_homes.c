@@ -160,7 +160,7 @@ typedef struct meeting {
   tsr__progress progress;
 } meeting;
 
-static void answer_task(void *user, int64_t o, int worker)
+static void answer_keys_task(void *user, int64_t o, int worker)
 {
   meeting *m = user;
   const tsr__group_homes *h = m->ask->homes;
@@ -227,7 +227,7 @@ tsr_status tsr__homes_meet(tsr_runtime *rt, const tsr__homes_keys *came, tsr__bu
   if (!status) status = tsr__buffers_of(rt, &owned, TSR_I32, h->owned_number, error);
   for (int c = 0; c < 3 + came->counted && !status; c++)
     status = tsr__buffers_of(rt, &lie, c < 3 ? TSR_I32 : TSR_I64, answers + c * parts, error);
-  if (!status && !tsr__parallel_progress(&m.progress, parts, answer_task, &m))
+  if (!status && !tsr__parallel_progress(&m.progress, parts, answer_keys_task, &m))
     status = tsr__cancelled(error, what);
   tsr__del(&rt->heap, m.packed.word, size);
   return status;
@@ -266,7 +266,7 @@ static void settle_task(void *user, int64_t p, int worker)
   s->own[p] = own;
 }
 
-static void own_task(void *user, int64_t p, int worker)
+static void list_home_groups_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   tsr__group_homes *h = user;
@@ -295,7 +295,7 @@ tsr_status tsr__homes_settle(tsr_runtime *rt, const tsr__homes_told *told, tsr__
   tsr__parts own = tsr__homes_lie(h, s.own);
   tsr__index_free(rt, &h->own);
   if (!status) status = tsr__index_new(rt, &own, &h->own, error);
-  if (!status) status = tsr__homes_each(rt, parts, own_task, h, error);
+  if (!status) status = tsr__homes_each(rt, parts, list_home_groups_task, h, error);
   tsr__del(&rt->heap, s.own, size);
   return status;
 }

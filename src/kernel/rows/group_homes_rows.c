@@ -46,7 +46,7 @@ tsr_status tsr__homes_route(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 
 /* The first row of each group among rows that came. From the last row to the first, so that the
  * first one's write stands. */
-static void first_task(void *user, int64_t o, int worker)
+static void find_first_rows_task(void *user, int64_t o, int worker)
 {
   (void)worker;
   const job *j = user;
@@ -73,7 +73,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
                           "some arrays",
                           parts);
   tsr_status status = tsr__index_new(rt, &of, &groups.first, error);
-  if (!status) status = tsr__homes_each(rt, parts, first_task, &j, error);
+  if (!status) status = tsr__homes_each(rt, parts, find_first_rows_task, &j, error);
   for (int p = 0; p < parts && !status; p++) groups.group[p] = tsr__cpu_data(ask->number[p]);
   tsr__aggregate_ask all = { ask->parts, &groups, ask->columns, ask->aggs, ask->count, NULL };
   if (!status) status = tsr__aggregate_groups(rt, &all, values, valid, error);
@@ -144,7 +144,7 @@ tsr_status tsr__homes_first(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 
 /* `before` counts up as rows are met: a row is kept while fewer than `most` of its group were, on
  * earlier parts and here. */
-static void keep_task(void *user, int64_t p, int worker)
+static void keep_first_rows_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const job *j = user;
@@ -174,5 +174,6 @@ tsr_status tsr__homes_keep(tsr_runtime *rt, tsr__group_homes *homes, int64_t mos
 {
   job j = { .homes = homes, .a = bits, .most = most };
   tsr_status status = homes->parts->count == 1 ? none_before(rt, homes, error) : TSR_OK;
-  return status ? status : tsr__homes_each(rt, homes->parts->count, keep_task, &j, error);
+  return status ? status
+                : tsr__homes_each(rt, homes->parts->count, keep_first_rows_task, &j, error);
 }

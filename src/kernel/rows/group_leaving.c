@@ -50,13 +50,13 @@ static int64_t count_shared(const shared *s, int64_t end)
 }
 
 /* A group stays if it is at home with the number that it has. */
-static bool leaves(const tsr__group_homes *h, int64_t p, int64_t g)
+static bool group_leaves(const tsr__group_homes *h, int64_t p, int64_t g)
 {
   const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   return home[g] != p || number[g] != g;
 }
 
-static void count_task(void *user, int64_t p, int worker)
+static void count_leaving_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -71,7 +71,7 @@ static void count_task(void *user, int64_t p, int worker)
     }
   } else {
     const int32_t *home = tsr__cpu_data(h->home[p]);
-    for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += leaves(h, p, g);
+    for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += group_leaves(h, p, g);
   }
 }
 
@@ -106,7 +106,7 @@ static void take_coded(const tsr__leaving *l, int p)
   }
 }
 
-static void take_task(void *user, int64_t p, int worker)
+static void take_leaving_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -125,7 +125,7 @@ static void take_task(void *user, int64_t p, int worker)
   /* The first record for each part: records lie by destination. */
   for (int q = 0; q < parts; at += l->counts[p * parts + q++]) next[q] = at;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
-    if (!leaves(h, p, g)) continue;
+    if (!group_leaves(h, p, g)) continue;
     int64_t to = next[home[g]]++;
     there[to] = number[g];
     copy_words(out + to * l->words, record + g * l->words, l->words);
@@ -134,12 +134,14 @@ static void take_task(void *user, int64_t p, int worker)
 
 tsr_status tsr__leaving_count(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error)
 {
-  return tsr__homes_each(rt, leaving->homes->parts->count, count_task, (void *)leaving, error);
+  return tsr__homes_each(rt, leaving->homes->parts->count, count_leaving_task, (void *)leaving,
+                         error);
 }
 
 tsr_status tsr__leaving_take(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error)
 {
-  return tsr__homes_each(rt, leaving->homes->parts->count, take_task, (void *)leaving, error);
+  return tsr__homes_each(rt, leaving->homes->parts->count, take_leaving_task, (void *)leaving,
+                         error);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -166,7 +168,7 @@ static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const
   }
 }
 
-static void join_task(void *user, int64_t task, int worker)
+static void join_leaving_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -217,6 +219,7 @@ tsr_status tsr__leaving_join(tsr_runtime *rt, tsr__leaving *leaving, tsr__error 
 {
   int64_t parts = leaving->homes->parts->count;
   leaving->shares = shares_of(rt, leaving);
-  tsr_status status = tsr__homes_each(rt, parts * leaving->shares, join_task, leaving, error);
+  tsr_status status =
+      tsr__homes_each(rt, parts * leaving->shares, join_leaving_task, leaving, error);
   return status ? status : tsr__homes_each(rt, parts, close_task, leaving, error);
 }

@@ -43,8 +43,8 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* Records of a group lie together, those of the next one `stride` bytes on. */
-static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_state *state,
-                               int tally, int64_t group)
+static const uint64_t *tally_word_at(const tsr__reading *r, const tsr__group_record_state *state,
+                                     int tally, int64_t group)
 {
   const tsr__group_record *t = &r->plan->item[tally];
   return (const void *)(state->record + t->offset + (size_t)group * r->plan->stride);
@@ -52,13 +52,13 @@ static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_st
 
 static int64_t count_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
-  return (int64_t)*word_at(r, state, r->count, group);
+  return (int64_t)*tally_word_at(r, state, r->count, group);
 }
 
 static tsr__i128 total_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                           int64_t group)
 {
-  const uint64_t *word = word_at(r, state, tally, group);
+  const uint64_t *word = tally_word_at(r, state, tally, group);
   if (r->plan->item[tally].kind == TSR__RECORD_I64) return (int64_t)word[0];
   /* A sum in 64 bits is widened with its sign; others lie low word first. */
   return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
@@ -73,7 +73,7 @@ static tsr__i128 sum_at(const tsr__reading *r, const tsr__group_record_state *st
 static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                             int64_t group)
 {
-  const uint64_t *word = word_at(r, state, tally, group);
+  const uint64_t *word = tally_word_at(r, state, tally, group);
   uint64_t sign = 0 - (word[0] >> 63);
   if (r->plan->item[tally].kind == TSR__RECORD_I64) return (tsr__isq){ { word[0], sign, sign } };
   return (tsr__isq){ { word[0], word[1], word[2] } };
@@ -82,11 +82,11 @@ static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state
 /* Without such a word anything may have been seen, but nothing that is special. */
 static uint64_t saw_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
-  return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *word_at(r, state, r->saw, group);
+  return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *tally_word_at(r, state, r->saw, group);
 }
 
 /* The power of two that one unit is. */
-static double unit_of(const tsr__reading *r)
+static double unit_of_sum(const tsr__reading *r)
 {
   int kind = r->plan->item[r->main].kind;
   if (kind != TSR__RECORD_FIX) return 1;
@@ -113,7 +113,7 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
 /* Moves a rounded value to the neighbour with an odd last bit, towards the exact value: rounding
  * the neighbour to f32 is rounding the exact value. An odd last bit records that bits were cut, so
  * that the next rounding sees no false tie. */
-static double to_odd(double value, double lacks)
+static double move_to_odd(double value, double lacks)
 {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -124,7 +124,7 @@ static double to_odd(double value, double lacks)
 }
 
 /* The rounded quotient and the exact one's excess over it, whose sign is sure; false: not sure. */
-static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
+static bool round_quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 {
   double high = (double)sum, by = (double)n;
   *lacks = 0;
@@ -143,7 +143,7 @@ static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 static double mean_f64(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
-  if (quotient(sum, n, &out, &lacks)) return out * unit;
+  if (round_quotient(sum, n, &out, &lacks)) return out * unit;
   return tsr__mean_i128(sum, n, TSR_F64) * unit;
 }
 
@@ -151,7 +151,7 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
   tsr__acc2 acc;
-  if (quotient(sum, n, &out, &lacks)) return (float)(to_odd(out, lacks) * unit);
+  if (round_quotient(sum, n, &out, &lacks)) return (float)(move_to_odd(out, lacks) * unit);
   /* In doubt the exact accumulator decides, rounded once to f32. */
   sum_to_acc2(sum, unit, &acc);
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
@@ -162,7 +162,7 @@ static double sum_odd(tsr__i128 sum, double unit)
 {
   double high = (double)sum;
   tsr__i128 low = sum - (tsr__i128)high;
-  return to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
+  return move_to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
 }
 
 /* NaN, an infinity or -0 where that is the sum; false: the units say it. */
@@ -178,14 +178,14 @@ static bool special_sum(uint64_t saw, double *out)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void put_real(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
+static void put_real_result(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
 {
   if (dtype == TSR_F64) ((double *)to->values)[to->first + i] = value;
   else if (dtype == TSR_F32) ((float *)to->values)[to->first + i] = (float)value;
   else tsr__dtype_put_real(dtype, to->values, to->first + i, value);
 }
 
-static void put_whole(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_t value)
+static void put_whole_result(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_t value)
 {
   if (dtype == TSR_I32) ((int32_t *)to->values)[to->first + i] = (int32_t)value;
   else if (dtype == TSR_I64) ((int64_t *)to->values)[to->first + i] = value;
@@ -215,28 +215,29 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_sta
 static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state *state,
                            const tsr__read_to *to)
 {
-  double unit = unit_of(r), special;
+  double unit = unit_of_sum(r), special;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
-    if (special_sum(saw_at(r, state, to->from + i), &special)) put_real(to, r->dtype, i, special);
-    else if (r->dtype == TSR_F64) put_real(to, TSR_F64, i, (double)sum * unit);
-    else put_real(to, r->dtype, i, sum_odd(sum, unit));
+    if (special_sum(saw_at(r, state, to->from + i), &special))
+      put_real_result(to, r->dtype, i, special);
+    else if (r->dtype == TSR_F64) put_real_result(to, TSR_F64, i, (double)sum * unit);
+    else put_real_result(to, r->dtype, i, sum_odd(sum, unit));
   }
 }
 
 static void read_unit_means(const tsr__reading *r, const tsr__group_record_state *state,
                             const tsr__read_to *to)
 {
-  double unit = unit_of(r), special;
+  double unit = unit_of_sum(r), special;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
     /* No value: the result is null, and 0 lies under it, so that equal frames have equal bytes. */
-    if (!n) put_real(to, r->dtype, i, 0);
+    if (!n) put_real_result(to, r->dtype, i, 0);
     else if (special_sum(saw_at(r, state, to->from + i), &special))
-      put_real(to, r->dtype, i, special);
-    else if (r->dtype == TSR_F32) put_real(to, TSR_F32, i, (double)mean_f32(sum, n, unit));
-    else put_real(to, r->dtype, i, mean_f64(sum, n, unit));
+      put_real_result(to, r->dtype, i, special);
+    else if (r->dtype == TSR_F32) put_real_result(to, TSR_F32, i, (double)mean_f32(sum, n, unit));
+    else put_real_result(to, r->dtype, i, mean_f64(sum, n, unit));
   }
 }
 
@@ -245,7 +246,8 @@ enum { WILD = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF };
 
 /* The f64 result rounds to the right f32 but where it lies between two of them, or below the normal
  * ones; there the sums themselves decide. */
-static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit, bool root)
+static float round_spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit,
+                              bool root)
 {
   double value = root ? tsr__std_i128(sum, squares, n, 1, TSR_F64) * unit
                       : tsr__var_i128(sum, squares, n, 1, TSR_F64) * (unit * unit);
@@ -260,22 +262,23 @@ static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, doubl
 
 /* Var scales by the square of the unit, its root by the unit: powers of two, and exact within
  * the exponents that units are chosen from (LOWEST, HIGHEST). */
-static void read_spreads(const tsr__reading *r, const tsr__group_record_state *state,
-                         const tsr__read_to *to)
+static void read_unit_spreads(const tsr__reading *r, const tsr__group_record_state *state,
+                              const tsr__read_to *to)
 {
   bool root = r->agg->op == TSR__GROUP_STD;
-  double unit = unit_of(r), scale = root ? unit : unit * unit;
+  double unit = unit_of_sum(r), scale = root ? unit : unit * unit;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     tsr__isq squares = products_at(r, state, r->squares, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
     /* Fewer than two values have no spread: the result is null. */
-    if (n < 2) put_real(to, r->dtype, i, 0);
-    else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
+    if (n < 2) put_real_result(to, r->dtype, i, 0);
+    else if (saw_at(r, state, to->from + i) & WILD) put_real_result(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
-      put_real(to, TSR_F32, i, (double)spread_f32(sum, &squares, n, unit, root));
-    else if (root) put_real(to, r->dtype, i, tsr__std_i128(sum, &squares, n, 1, TSR_F64) * scale);
-    else put_real(to, r->dtype, i, tsr__var_i128(sum, &squares, n, 1, TSR_F64) * scale);
+      put_real_result(to, TSR_F32, i, (double)round_spread_f32(sum, &squares, n, unit, root));
+    else if (root)
+      put_real_result(to, r->dtype, i, tsr__std_i128(sum, &squares, n, 1, TSR_F64) * scale);
+    else put_real_result(to, r->dtype, i, tsr__var_i128(sum, &squares, n, 1, TSR_F64) * scale);
   }
 }
 
@@ -288,7 +291,7 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
     int64_t group = to->from + i, n = count_at(r, state, group);
     uint64_t saw = saw_at(r, state, group);
     /* Flags of either column count. */
-    if (r->other_saw >= 0) saw |= *word_at(r, state, r->other_saw, group);
+    if (r->other_saw >= 0) saw |= *tally_word_at(r, state, r->other_saw, group);
     out[i] = n < 2 ? 0 : (double)NAN;
     if (n < 2 || (saw & WILD)) continue;
     tsr__pair_ints sums = { total_at(r, state, r->main, group),
@@ -308,7 +311,7 @@ static void tally_to_acc2(const tsr__reading *r, const tsr__group_record_state *
   if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2)
     tsr__rows_get(&state->rows[t->offset], group, out);
   else if (t->kind == TSR__RECORD_I192) /* Squares alone are beside rows: never below 0. */
-    to_acc2(word_at(r, state, tally, group), 3, 1, out);
+    to_acc2(tally_word_at(r, state, tally, group), 3, 1, out);
   else sum_to_acc2(total_at(r, state, tally, group), 1, out);
 }
 
@@ -328,8 +331,8 @@ static void read_row_correlations(const tsr__reading *r, const tsr__group_record
 }
 
 /* Reads by blocks, so that counts fit the stack; values are rounded in the result's memory. */
-static void read_rows(const tsr__reading *r, const tsr__group_record_state *state,
-                      const tsr__read_to *to)
+static void read_row_results(const tsr__reading *r, const tsr__group_record_state *state,
+                             const tsr__read_to *to)
 {
   int64_t counts[BLOCK];
   for (int64_t at = 0; at < to->count; at += BLOCK) {
@@ -363,14 +366,14 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
   bool real = tsr__dtype_float((tsr_dtype)r->dtype);
   uint64_t change = r->dtype == TSR_U64 ? flip : SIGN ^ flip;
   for (int64_t i = 0; i < to->count; i++) {
-    uint64_t word = *word_at(r, state, r->main, to->from + i);
+    uint64_t word = *tally_word_at(r, state, r->main, to->from + i);
     bool none = r->least && count_at(r, state, to->from + i) < r->least;
     int64_t key = (int64_t)(word ^ change);
     if (none) key = 0;
     /* The code is the low half: ranks are only for comparing. */
-    if (t->map) put_whole(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
-    else if (!real) put_whole(to, r->dtype, i, key);
-    else put_real(to, r->dtype, i, key == INT64_MAX ? (double)NAN : tsr__f64_of_key(key));
+    if (t->map) put_whole_result(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
+    else if (!real) put_whole_result(to, r->dtype, i, key);
+    else put_real_result(to, r->dtype, i, key == INT64_MAX ? (double)NAN : tsr__f64_of_key(key));
   }
 }
 
@@ -380,12 +383,13 @@ static void read_truth(const tsr__reading *r, const tsr__group_record_state *sta
 {
   bool inverted = r->plan->item[r->main].inverted;
   for (int64_t i = 0; i < to->count; i++)
-    put_whole(to, TSR_BOOL, i, (*word_at(r, state, r->main, to->from + i) != 0) != inverted);
+    put_whole_result(to, TSR_BOOL, i,
+                     (*tally_word_at(r, state, r->main, to->from + i) != 0) != inverted);
 }
 
 /* Which results are null; `nulls` counts them. */
-static void read_valid(const tsr__reading *r, const tsr__group_record_state *state,
-                       tsr__read_to *to)
+static void read_result_nulls(const tsr__reading *r, const tsr__group_record_state *state,
+                              tsr__read_to *to)
 {
   for (int64_t i = 0; i < to->count; i += 64) {
     int some = to->count - i < 64 ? (int)(to->count - i) : 64;
@@ -403,20 +407,20 @@ bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state
                             tsr__read_to *to)
 {
   bool real = r->main >= 0 && r->plan->item[r->main].kind == TSR__RECORD_ROWS;
-  if (r->least) read_valid(r, state, to);
+  if (r->least) read_result_nulls(r, state, to);
   switch (r->agg->op) {
   case TSR__GROUP_COUNT:
     for (int64_t i = 0; i < to->count; i++)
-      put_whole(to, TSR_I64, i, count_at(r, state, to->from + i));
+      put_whole_result(to, TSR_I64, i, count_at(r, state, to->from + i));
     return true;
   case TSR__GROUP_SUM:
-    if (real) read_rows(r, state, to);
+    if (real) read_row_results(r, state, to);
     else if (tsr__dtype_integer(r->dtype)) return read_integer_sums(r, state, to);
     else read_unit_sums(r, state, to);
     return true;
-  case TSR__GROUP_MEAN: (real ? read_rows : read_unit_means)(r, state, to); return true;
+  case TSR__GROUP_MEAN: (real ? read_row_results : read_unit_means)(r, state, to); return true;
   case TSR__GROUP_VAR:
-  case TSR__GROUP_STD: (real ? read_rows : read_spreads)(r, state, to); return true;
+  case TSR__GROUP_STD: (real ? read_row_results : read_unit_spreads)(r, state, to); return true;
   case TSR__GROUP_CORR:
     /* An integer's own sums are whole numbers, whatever the float's are. */
     real = r->plan->item[r->both].kind == TSR__RECORD_ROWS2;

@@ -38,7 +38,7 @@ tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__erro
       (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
 }
 
-static tsr_status short_of_memory(tsr__error *error)
+static tsr_status no_match_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
 }
@@ -47,13 +47,13 @@ static tsr_status short_of_memory(tsr__error *error)
 
 /* Tasks are pieces of at most PIECE rows of one part, whatever the number of parts, so that one
  * large part does not keep a worker busy while the others wait. */
-static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
-                      int64_t *count, tsr__error *error)
+static tsr_status cut_match_pieces(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
+                                   int64_t *count, tsr__error *error)
 {
   int64_t pieces = 0;
   for (int p = 0; p < parts->count; p++) pieces += (parts->rows[p] + PIECE - 1) / PIECE;
   *out = tsr__new(&rt->heap, (size_t)(pieces + 1) * sizeof **out);
-  if (!*out) return short_of_memory(error);
+  if (!*out) return no_match_memory(error);
   *count = 0;
   for (int p = 0; p < parts->count; p++)
     for (int64_t at = 0; at < parts->rows[p]; at += PIECE) {
@@ -136,7 +136,7 @@ static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
   for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
   if (room == m->left_count) return TSR_OK;
   tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
-  if (!out) return short_of_memory(error);
+  if (!out) return no_match_memory(error);
   for (int64_t i = 0; i < m->left_count; i++) {
     if (m->left[i].count < MANY) out[pieces++] = m->left[i];
     else pieces += split_piece(m, &m->left[i], out + pieces);
@@ -238,12 +238,12 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
   m->table = tsr__new(&rt->heap, (parts + 1) * sizeof *m->table);
   m->match = tsr__new(&rt->heap, (parts + 1) * sizeof *m->match);
   m->rows = tsr__new(&rt->heap, (parts + 1) * sizeof *m->rows);
-  if (!m->table || !m->match || !m->rows) return short_of_memory(error);
+  if (!m->table || !m->match || !m->rows) return no_match_memory(error);
   for (int p = 0; p < left->count; p++)
     m->table[p] = (tsr__match_table){ .device = left->device[p],
                                       .left_rows = left->rows[p],
                                       .seed = tsr__key_seed_of(rt->heap.seed) };
-  tsr_status status = cut(rt, left, &m->left, &m->left_count, error);
+  tsr_status status = cut_match_pieces(rt, left, &m->left, &m->left_count, error);
   m->left_room = m->left_count;
   return status;
 }
@@ -260,7 +260,7 @@ static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *e
     t->right = ask->right->word[p];
     t->right_null = ask->right->null ? ask->right->null[p] : NULL;
   }
-  return cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
+  return cut_match_pieces(m->rt, ask->right_parts, &m->right, &m->right_count, error);
 }
 
 tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matched *out,
@@ -367,7 +367,7 @@ static void fill_chains(const tsr__matched *m, const tsr__match_piece *piece, ui
 }
 
 /* Only one of both vectors is asked for at a time; a chain's rows are written into either alike. */
-static void fill_task(void *user, int64_t task, int worker)
+static void fill_results_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const filling *f = user;
@@ -393,7 +393,7 @@ static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *
   size_t parts = (size_t)m->parts;
   int *device = tsr__new(heap, (parts + 1) * sizeof *device);
   int64_t *rows = tsr__new(heap, (parts + 1) * sizeof *rows);
-  tsr_status status = device && rows ? TSR_OK : short_of_memory(error);
+  tsr_status status = device && rows ? TSR_OK : no_match_memory(error);
   for (int p = 0; !status && p < m->parts; p++) {
     device[p] = m->table[p].device;
     rows[p] = one_each(m, p) ? 0 : m->rows[p];
@@ -414,10 +414,11 @@ static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *
 }
 
 /* A vector that was not filled is of no use. */
-static tsr_status fill(const tsr__matched *m, filling *f, tsr__index *out, tsr__error *error)
+static tsr_status fill_result_index(const tsr__matched *m, filling *f, tsr__index *out,
+                                    tsr__error *error)
 {
   f->matched = m;
-  if (tsr__parallel_long(m->rt, "join", m->left_count, fill_task, f)) return TSR_OK;
+  if (tsr__parallel_long(m->rt, "join", m->left_count, fill_results_task, f)) return TSR_OK;
   tsr__index_free(m->rt, out);
   return tsr__cancelled(error, "join");
 }
@@ -425,13 +426,13 @@ static tsr_status fill(const tsr__matched *m, filling *f, tsr__index *out, tsr__
 tsr_status tsr__match_left(const tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr_status status = index_new(m, out, error);
-  return status ? status : fill(m, &(filling){ .left = out->at }, out, error);
+  return status ? status : fill_result_index(m, &(filling){ .left = out->at }, out, error);
 }
 
 tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr_status status = index_new(m, out, error);
-  if (!status) status = fill(m, &(filling){ .right = out->at }, out, error);
+  if (!status) status = fill_result_index(m, &(filling){ .right = out->at }, out, error);
   /* match[] becomes the vector where every row has one result: the buffer changes hands. */
   for (int p = 0; !status && p < m->parts; p++) {
     if (!one_each(m, p)) continue;
@@ -458,7 +459,7 @@ typedef struct keeping {
 } keeping;
 
 /* The kept rows of a piece, moved together to where its results begin. */
-static void keep_task(void *user, int64_t task, int worker)
+static void keep_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const keeping *k = user;
@@ -490,7 +491,7 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
     values[p] = tsr__devices_of(m->rt)->ops->take(m->rt, m->table[p].device, bytes, error);
     if (!values[p]) status = error->status;
   }
-  if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_task, &k))
+  if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_rows_task, &k))
     status = tsr__cancelled(error, "join");
   for (int p = 0; p < m->parts && status; p++) {
     tsr__buffer_release(values[p]);

@@ -41,8 +41,8 @@ typedef struct segment {
 } segment;
 
 /* The buckets of a segment: by equal steps from `least`, or by borders (bucket b holds words from
- * border[b - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth` levels, which
- * a search walks without branches. */
+ * border[b - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth`
+ * levels, which a search walks without branches. */
 typedef struct cut {
   segment from;
   bool steps;
@@ -84,21 +84,21 @@ typedef struct sorter {
 } sorter;
 
 /* A segment's words, where its level lies. */
-static const uint64_t *words_of(const sorter *s, const segment *g)
+static const uint64_t *words_of_segment(const sorter *s, const segment *g)
 {
   const lane *l = &s->lanes[g->part];
   return (g->level ? l->word[(g->level - 1) & 1] : l->in) + g->start;
 }
 
 /* NULL: the identity, of a whole part. */
-static const uint32_t *rows_of(const sorter *s, const segment *g)
+static const uint32_t *rows_of_segment(const sorter *s, const segment *g)
 {
   const lane *l = &s->lanes[g->part];
   const uint32_t *at = g->level ? l->at[(g->level - 1) & 1] : l->in_at;
   return at ? at + g->start : NULL;
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_sort_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "sort: no memory for the plan of a sort; free some arrays");
@@ -107,15 +107,15 @@ static tsr_status no_memory(tsr__error *error)
 /* ---- choosing borders ------------------------------------------------------------------------ */
 
 /* The place of the highest bit, counted from 1. */
-static int bits_of(uint64_t value)
+static int highest_bit_of(uint64_t value)
 {
   return value ? 64 - __builtin_clzll(value) : 0;
 }
 
 /* Words of a segment at places that are spread but not regular, in order. Places are the same on
  * every run, and a hash of the number keeps them from meeting a period in the data. */
-static const uint64_t *take_sample(const segment *g, const uint64_t *word, int wanted,
-                                   tsr__sort_room *room)
+static const uint64_t *sample_segment(const segment *g, const uint64_t *word, int wanted,
+                                      tsr__sort_room *room)
 {
   int64_t stride = g->count / wanted;
   /* One word of each stride of rows, so that the sample covers the segment. */
@@ -136,7 +136,7 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
 {
   uint64_t spread = sample[count - 1] - sample[0];
   /* A power of two, so that the step of a word is a shift. */
-  int shift = bits_of(spread) - bits_of((uint64_t)wanted - 1) - 1;
+  int shift = highest_bit_of(spread) - highest_bit_of((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
   /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
@@ -195,7 +195,8 @@ static void plan_task(void *user, int64_t task, int worker)
   /* A power of two of buckets, each with a leaf's share or somewhat more. */
   while (wanted < MOST && (int64_t)wanted * TARGET < c->from.count) wanted *= 2;
   int count = wanted * SAMPLES;
-  const uint64_t *sample = take_sample(&c->from, words_of(s, &c->from), count, &s->room[worker]);
+  const uint64_t *sample =
+      sample_segment(&c->from, words_of_segment(s, &c->from), count, &s->room[worker]);
   if (!cut_in_steps(c, sample, count, wanted)) cut_by_borders(c, sample, count, wanted);
 }
 
@@ -210,7 +211,7 @@ typedef struct round_piece {
 
 /* Pieces are numbered over all cuts of a round; the last cut that begins at or before the task is
  * its own. */
-static round_piece piece_of(const sorter *s, int64_t task)
+static round_piece round_piece_of(const sorter *s, int64_t task)
 {
   int64_t low = 0, high = s->cut_count - 1;
   while (low < high) {
@@ -241,8 +242,8 @@ static void bucket_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const sorter *s = user;
-  round_piece p = piece_of(s, task);
-  const uint64_t *word = words_of(s, p.from) + p.start;
+  round_piece p = round_piece_of(s, task);
+  const uint64_t *word = words_of_segment(s, p.from) + p.start;
   uint16_t *bucket = s->lanes[p.from->part].bucket + p.from->start + p.start;
   if (p.cut->steps) bucket_by_steps(p.cut, word, p.count, bucket);
   else
@@ -258,12 +259,12 @@ static void bucket_task(void *user, int64_t task, int worker)
 static void scatter_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
-  round_piece p = piece_of(s, task);
+  round_piece p = round_piece_of(s, task);
   const lane *l = &s->lanes[p.from->part];
   int to = p.from->level & 1;
   int64_t base = p.from->start;
-  const uint32_t *at = rows_of(s, p.from);
-  tsr__sort_deal job = { .word = words_of(s, p.from) + p.start,
+  const uint32_t *at = rows_of_segment(s, p.from);
+  tsr__sort_deal job = { .word = words_of_segment(s, p.from) + p.start,
                          .at = at ? at + p.start : NULL,
                          .first_row = (uint32_t)p.start,
                          .bucket = l->bucket + base + p.start,
@@ -340,11 +341,11 @@ static bool level_room(sorter *s, const segment *g)
 }
 
 /* Takes the big segments as the cuts of a round. */
-static tsr_status start_round(sorter *s)
+static tsr_status start_sort_round(sorter *s)
 {
   tsr__heap *heap = &s->rt->heap;
   if (!tsr__grow(heap, (void **)&s->cuts, &s->cut_room, s->big_count, sizeof *s->cuts))
-    return no_memory(s->error);
+    return no_sort_memory(s->error);
   s->cut_count = (int64_t)s->big_count;
   s->big_count = 0;
   /* The list of big segments is read to its end before the round adds to it again. */
@@ -356,7 +357,7 @@ static tsr_status start_round(sorter *s)
 }
 
 /* Numbers the pieces of all cuts and shares the tallies out: a row of counts for each piece. */
-static int64_t number_pieces(sorter *s)
+static int64_t number_cut_pieces(sorter *s)
 {
   int64_t pieces = 0;
   size_t tallies = 0;
@@ -381,16 +382,16 @@ static int64_t number_pieces(sorter *s)
 /* plan (a task a segment), bucket (a task a piece), settle (here), scatter (a task a piece). */
 static tsr_status run_round(sorter *s)
 {
-  tsr_status status = start_round(s);
+  tsr_status status = start_sort_round(s);
   if (status) return status;
   if (!tsr__parallel_long(s->rt, "sort", s->cut_count, plan_task, s))
     return tsr__cancelled(s->error, "sort");
-  int64_t pieces = number_pieces(s);
-  if (pieces < 0) return no_memory(s->error);
+  int64_t pieces = number_cut_pieces(s);
+  if (pieces < 0) return no_sort_memory(s->error);
   if (!tsr__parallel_long(s->rt, "sort", pieces, bucket_task, s))
     return tsr__cancelled(s->error, "sort");
   for (int64_t i = 0; i < s->cut_count; i++)
-    if (!settle_cut(s, &s->cuts[i])) return no_memory(s->error);
+    if (!settle_cut(s, &s->cuts[i])) return no_sort_memory(s->error);
   if (!tsr__parallel_long(s->rt, "sort", pieces, scatter_task, s))
     return tsr__cancelled(s->error, "sort");
   return TSR_OK;
@@ -398,7 +399,7 @@ static tsr_status run_round(sorter *s)
 
 /* ---- rows that are in order already ---------------------------------------------------------- */
 
-static void look_task(void *user, int64_t task, int worker)
+static void look_for_order_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const sorter *s = user;
@@ -422,7 +423,8 @@ static void look_task(void *user, int64_t task, int worker)
 static tsr_status first_segments(sorter *s)
 {
   for (int p = 0; p < s->parts->count; p++) atomic_store(&s->lanes[p].unsorted, false);
-  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), look_task, s))
+  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS),
+                          look_for_order_task, s))
     return tsr__cancelled(s->error, "sort");
   for (int p = 0; p < s->parts->count; p++) {
     /* A part that is unsorted is one segment. */
@@ -430,7 +432,7 @@ static tsr_status first_segments(sorter *s)
     int64_t rows = s->parts->rows[p], step = sorted ? PIECE : rows;
     for (int64_t at = 0; at < rows; at += step) {
       segment g = { p, 0, sorted, at, rows - at < step ? rows - at : step };
-      if (!add_segment(s, &g)) return no_memory(s->error);
+      if (!add_segment(s, &g)) return no_sort_memory(s->error);
     }
   }
   return TSR_OK;
@@ -449,11 +451,12 @@ static void leaf_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
   const segment *g = &s->leaf[task];
-  const uint32_t *at = rows_of(s, g);
+  const uint32_t *at = rows_of_segment(s, g);
   uint32_t *out = s->lanes[g->part].out + g->start;
   if (g->constant) keep_order(g, at, out);
   else
-    tsr__sort_leaf_rows(&s->room[worker], &(tsr__sort_leaf){ words_of(s, g), at, g->count, out });
+    tsr__sort_leaf_rows(&s->room[worker],
+                        &(tsr__sort_leaf){ words_of_segment(s, g), at, g->count, out });
 }
 
 /* Sorts every lane by its words; `out` of the lanes gets the rows. Rounds until every segment is
@@ -478,7 +481,7 @@ typedef struct take_job {
 } take_job;
 
 /* The next word of each key in the order found so far: reads that jump, once a word. */
-static void take_task(void *user, int64_t task, int worker)
+static void take_next_word_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const take_job *job = user;
@@ -508,7 +511,7 @@ static tsr_status chain_new(sorter *s, chain *c)
 {
   int parts = s->parts->count;
   c->buffers = tsr__new(&s->rt->heap, chain_size(parts));
-  if (!c->buffers) return no_memory(s->error);
+  if (!c->buffers) return no_sort_memory(s->error);
   /* The block goes on after the buffers' list. */
   c->word = (const uint64_t **)(c->buffers + parts);
   c->taken = (uint64_t **)(c->word + parts);
@@ -544,8 +547,8 @@ static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chai
     s->lanes[p].out = c->index->at[p];
   }
   take_job job = { s, c->word, c->taken };
-  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), take_task,
-                          &job))
+  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS),
+                          take_next_word_task, &job))
     return tsr__cancelled(s->error, "sort");
   return sort_lanes(s);
 }
@@ -575,7 +578,7 @@ static tsr_status sorter_new(sorter *s)
   s->lanes = tsr__new(heap, parts * sizeof *s->lanes);
   s->buffers = tsr__new(heap, parts * LANE_BUFFERS * sizeof *s->buffers);
   s->room = tsr__new_raw(heap, (size_t)s->workers * sizeof *s->room);
-  return s->lanes && s->buffers && s->room ? TSR_OK : no_memory(s->error);
+  return s->lanes && s->buffers && s->room ? TSR_OK : no_sort_memory(s->error);
 }
 
 static void sorter_free(sorter *s)

@@ -18,7 +18,7 @@ typedef struct records {
   int64_t count;
 } records;
 
-static int bits_of(uint64_t value)
+static int width_of_value(uint64_t value)
 {
   return value ? 64 - __builtin_clzll(value) : 0;
 }
@@ -74,7 +74,7 @@ typedef struct rest {
 
 /* Sorts runs of equal keys by the bits that were left out. The key in the record is replaced by the
  * bits that were left out, for the time of the run; only the place is needed afterwards. */
-static void sort_runs(records *r, const rest *left_out, uint32_t *tally)
+static void sort_equal_runs(records *r, const rest *left_out, uint32_t *tally)
 {
   uint64_t mask = (UINT64_C(1) << left_out->bits) - 1;
   for (int64_t first = 0, end; first < r->count; first = end) {
@@ -112,11 +112,11 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
     most = word[i] > most ? word[i] : most;
   }
   if (!n) return;
-  int bits = bits_of(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
+  int bits = width_of_value(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
   records r = { room->a, room->b, n };
   for (int64_t i = 0; i < n; i++) r.at[i] = (word[i] - least) >> left_out << PLACE | (uint64_t)i;
   /* Words that are spread evenly over n steps differ in log2(n) bits; three more leave few ties. */
-  int tell = bits_of((uint64_t)n) + 3;
+  int tell = width_of_value((uint64_t)n) + 3;
   if (tell > kept) tell = kept;
   int end = PLACE + kept;
   if (n <= SMALL) {
@@ -125,6 +125,6 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
     radix(&r, end - tell, end, room->tally);
     if (kept > tell && !insertion(r.at, n, PATIENCE * n)) radix(&r, PLACE, end, room->tally);
   }
-  if (left_out) sort_runs(&r, &(rest){ word, least, left_out }, room->tally);
+  if (left_out) sort_equal_runs(&r, &(rest){ word, least, left_out }, room->tally);
   write_rows(r.at, leaf);
 }
