@@ -9,13 +9,13 @@
  *            '-----------'                    in the task's memory and written at the end
  *
  * Columns that several blocks of rows meet, of one device or of several that have the same ones,
- * are packed before, once for all: a stripe of columns with all of the depth at a time. What is met
- * once or by little is not packed at all: rows of few columns, columns of few rows, and the rows of
- * a matrix that meet a vector are read where they lie.
+ * are packed before, once for all: a stripe of columns with all of the depth at a time. Operands
+ * that are read once or by few are not packed at all: rows of few columns, columns of few rows, and
+ * the rows of a matrix that meet a vector are read where they lie.
  *
  * Invariant: an element takes its products in order of the depth, all of which is here, so neither
- * blocks nor workers can show. Where leaves are asked for, each is such a chain, and they are added
- * as a tree of which whole nodes may lie on other devices. */
+ * blocks nor workers change a result. If leaves are asked for, each leaf is such a chain, and
+ * leaves are added as a tree, whose whole nodes may lie on other devices. */
 #include "kernel/routine/product.h"
 
 #include "topology/half.h"
@@ -26,34 +26,34 @@
  * Together they fit the second cache, so that each is read from memory once for all pairs of
  * panels. */
 enum {
-  DEPTH = 264,      /* at most; 784 is three of it */
-  ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
+  DEPTH = 264,          /* at most; 784 is three of it */
+  ROW_BYTES = 1344,     /* a block's rows at one k: with COLUMN_BYTES and DEPTH they */
   COLUMN_BYTES = 2048,  /* fit the second cache */
   TILES = 10,           /* more levels than leaves that fit DEPTH have, and one */
-  LINE_BYTES = 8192,    /* of the columns of a block of one row that is not packed */
-  LINE_COLUMNS = 256,   /* of them where columns are lines: tasks small enough to be dealt evenly */
-  FEW_PANELS = 4,       /* of columns, that meet rows where they lie */
-  PAGE = 4096,          /* bytes: what lies so far apart shares a set of the first cache */
+  LINE_BYTES = 8192,    /* columns of a block of one row that is not packed */
+  LINE_COLUMNS = 256,   /* columns where these are lines: tasks small enough to share evenly */
+  FEW_PANELS = 4,       /* panels of columns that read rows in place */
+  PAGE = 4096,          /* bytes: elements so far apart share a set of the first cache */
   NARROW = 1024,        /* bytes from a line of such columns to the next, at most */
-  LINE_DEPTH = 1 << 16, /* of those at a time: who wants to stop waits for no more */
-  THIN = 128,           /* of the depth at a time, where one panel of rows is all there is */
+  LINE_DEPTH = 1 << 16, /* their depth at a time: a cancelled call waits for no more */
+  THIN = 128,           /* the depth at a time, if there is one panel of rows only */
   SHARED = 16 << 20,    /* bytes of columns that are packed before */
-  PACKED = 128,         /* of these columns a task packs at DEPTH */
+  PACKED = 128,         /* columns that a task packs at DEPTH */
   SMALL = 1 << 17,      /* products that are not worth waking a worker for */
-  TASKS = 4             /* a worker should have, where they are no smaller than that */
+  TASKS = 4             /* tasks a worker, if none becomes smaller than SMALL */
 };
 
 typedef struct blocking {
   const tsr__product_call *call;
   enum tsr__product_kind kind;
   const tsr__products *ops;
-  size_t size;           /* of a number of the kind */
-  int rows, columns;     /* of a block, whole panels */
-  int levels;            /* of blocks that wait for their neighbours, where there are leaves */
+  size_t size;           /* bytes of a number of the kind */
+  int rows, columns;     /* size of a block, whole panels */
+  int levels;            /* levels of blocks that wait for their neighbours, with leaves */
   int64_t column, width; /* the stripe of columns that is done now */
   char *panels;          /* packed columns of the stripe; NULL: each task packs its own */
-  int64_t *panels_at;    /* of each part where they begin there */
-  int64_t *first;        /* of each part its first task, and their number behind them */
+  int64_t *panels_at;    /* [part]: place of its first panel in `panels` */
+  int64_t *first;        /* [part]: its first task; at the end the number of tasks */
   int64_t together;      /* so many small products are one task */
   _Atomic bool failed;
   tsr__progress progress;
@@ -73,7 +73,7 @@ void tsr__product_add(tsr__product_part *part, int side, tsr__product_index inde
   list->size *= index.size;
 }
 
-/* Where elements of a list lie in two arrays; by which members, LEFT, RIGHT and OUT say. */
+/* The arrays of a product: each has its member of an index's steps. */
 enum { LEFT, RIGHT, OUT };
 
 static int64_t step_of(const tsr__product_index *index, int array)
@@ -83,8 +83,8 @@ static int64_t step_of(const tsr__product_index *index, int array)
 
 /* Offsets of elements first .. first + n - 1 of a list in an array; past its end the last.
  * Division once, then counting: an element's offset follows from the one before it. Elements
- * past the end repeat the last one, so that panels may be read whole: what they give is never
- * written. */
+ * past the end repeat the last one, so that panels may be read whole: their results are
+ * never written. */
 static void offsets(const tsr__product_list *list, int array, int64_t first, int64_t n,
                     int64_t *out)
 {
@@ -121,7 +121,7 @@ static int64_t offset_of(const tsr__product_list *list, int array, int64_t i)
   return offset;
 }
 
-/* Whether n offsets are so far from each other; of one `step` says nothing. */
+/* Whether n offsets are `step` from each other; a single offset always is. */
 static bool equidistant(const int64_t *at, int64_t n, int64_t step)
 {
   for (int64_t i = 1; i < n; i++)
@@ -129,9 +129,9 @@ static bool equidistant(const int64_t *at, int64_t n, int64_t step)
   return true;
 }
 
-/* Of each element where a run begins, how many from there on are known to lie one apart. Packing
- * copies such runs as vectors. Runs of one are always true, so where nothing is known that is
- * said. */
+/* Finds, for each element that begins a run, how many from there on are known to lie one apart.
+ * Packing copies such runs as vectors. Runs of one are always true, so they stand where nothing is
+ * known. */
 static void find_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
                       int64_t *run)
 {
@@ -148,17 +148,17 @@ typedef struct block {
   const blocking *plan;
   const tsr__product_part *part;
   int64_t row, column, rows, columns, depth; /* depth: of the whole part */
-  const char *left, *right;                  /* of its batch */
+  const char *left, *right;                  /* operands of its batch */
   char *out;
   bool packed;  /* its columns are, in `b` */
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready;  /* panels of columns may be read where they lie */
   bool direct; /* panels of rows are */
-  bool lines;  /* of one row, whose columns are lines */
+  bool lines;  /* one row, whose columns are lines */
   char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column;
-  int64_t *left_step, *right_step, *left_run, *right_run; /* of what of the depth is packed */
+  int64_t *left_step, *right_step, *left_run, *right_run; /* for the packed depth */
 } block;
 
 static int64_t whole_panels(int64_t n, int64_t panel)
@@ -184,8 +184,8 @@ static bool has_lines(const blocking *plan, const tsr__product_part *part)
          tsr_dtype_size(plan->call->in) == plan->size && !reads_in_place(plan, part);
 }
 
-/* Whether elements of a list lie apart in the left: what is a multiple of a page from what comes
- * next shares a set of the first cache with it, and one would drive the other out. */
+/* Whether elements of a list lie apart in the left: elements at multiples of a page share a set of
+ * the first cache, and one would drive the other out. */
 static bool lies_apart(const blocking *plan, const tsr__product_list *list)
 {
   return list->count && list->at[list->count - 1].left * (int64_t)plan->size % PAGE;
@@ -243,8 +243,8 @@ static bool lies_ready(const block *p, int64_t column)
   return p->ready && column + wide <= p->columns && equidistant(p->in_column + column, wide, 1);
 }
 
-/* Whether a panel of rows is read where it lies: what is missing of the last one is computed with
- * it, so where that is much it is packed. */
+/* Whether a panel of rows is read where it lies: the missing rows of the last panel are computed
+ * with it, so a panel that misses many is packed. */
 static bool rows_lie(const block *p, int64_t row)
 {
   return p->direct && 2 * (p->rows - row) > p->plan->ops->high;
@@ -280,9 +280,9 @@ static void pack(block *p, int64_t first, int64_t depth)
     if (!lies_ready(p, j)) pack_panels(p, true, j, ops->wide, depth);
 }
 
-/* How many columns from j on few rows meet at once, if those lie side by side: of two rows two
- * panels, whose sums are all in registers. Of one row all of them: memory is read along a few lines
- * of the right at a time, and the sums stay in the first cache. */
+/* The number of columns from j on that few rows meet at once, if columns lie side by side: two rows
+ * take two panels, whose sums are all in registers. One row takes all columns: memory is read along
+ * a few lines of the right at a time, and the sums stay in the first cache. */
 static int64_t columns_of(const block *p, int64_t j)
 {
   int64_t wide = p->plan->ops->wide;
@@ -363,8 +363,7 @@ static void take_node(const tree *t, int64_t node, bool last)
   for (; node >> level; level++) {
     bool waits = node >> level & 1;
     if (!waits && !last) break;
-    /* What waits stands before what comes, and float addition knows no order of its two
-     * operands. */
+    /* The waiting sum precedes the new sum, and float addition commutes. */
     if (waits) add_numbers(t->plan, t->now, t->levels + (size_t)level * bytes, t->n);
   }
   if (!last) memcpy(t->levels + (size_t)level * bytes, t->now, bytes);
@@ -422,7 +421,7 @@ static void write_kept(const block *p)
     }
 }
 
-/* Where the block's rows and columns lie, and how much of it can be computed there. */
+/* Finds the block's rows and columns, and how much of the block can be computed in place. */
 static void place_block(block *p)
 {
   const tsr__products *ops = p->plan->ops;
@@ -444,7 +443,7 @@ static void place_block(block *p)
   p->kept_row = whole_panels(p->columns - p->edge, ops->wide);
 }
 
-/* Of no products there is nothing to add: 0. */
+/* A sum of no products is 0. */
 static void clear(const block *p)
 {
   const tsr__product_call *call = p->plan->call;
@@ -491,8 +490,7 @@ static bool packs_nothing(const tsr__product_call *call, int part)
   return same;
 }
 
-/* How much of the depth is done at a time: pieces of one size, as each costs a pass over what was
- * computed so far. */
+/* The depth of one pass: pieces of one size, as each costs a pass over the sums so far. */
 static int64_t depth_step(int64_t depth)
 {
   return blocks_of(depth, blocks_of(depth, DEPTH));
@@ -556,8 +554,8 @@ static void pack_stripe(blocking *plan)
   tsr__parallel_progress(&plan->progress, tasks, packing_task, plan);
 }
 
-/* How many columns of each part are packed before at a time; 0: each task packs what it meets, as
- * that is met once, or is much or little. */
+/* The number of columns of each part that are packed before at a time; 0: each task packs its own
+ * columns, as they are read once, or are many or few. */
 static int64_t shared_width(const blocking *plan, double products)
 {
   const tsr__product_call *call = plan->call;
@@ -872,9 +870,9 @@ static bool is_even(const blocking *plan, int64_t columns)
          !(blocks_of(columns, plan->ops->wide) % tsr__worker_count(plan->call->rt));
 }
 
-/* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. Blocks
- * are halved along their longer side; small products are too little to be cut, and many small
- * ones are put together instead. */
+/* Makes blocks as large as fit the cache, of even sizes; smaller while workers would idle. Blocks
+ * are halved along their longer side; small products are too little to be cut, and many small ones
+ * are put together instead. */
 static void cut(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
@@ -898,8 +896,8 @@ static void cut(blocking *plan, double products)
     across = blocks_of(columns, LINE_BYTES / (int64_t)plan->size);
     enough = 2 * tsr__worker_count(plan->call->rt);
   }
-  /* A small result of long chains: as few tasks as there are workers, each with columns of its own,
-   * so that none is read twice. */
+  /* A small result of long chains has a task for each worker, each with columns of its own,
+   * so that no column is read twice. */
   if (down == 1 && across == 1 && !plan->panels && rows > plan->ops->high && is_even(plan, columns))
     across = enough = tsr__worker_count(plan->call->rt);
   for (plan->together = 1;;) {

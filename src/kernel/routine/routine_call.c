@@ -3,7 +3,7 @@
 
 #include "topology/half.h"
 
-/* What a row names; NULL for those that are no routine. */
+/* The function that a row names; NULL for rows without a routine. */
 #define ROUTINE(function) tsr__routine_##function
 #define TILE(instruction) NULL
 #define EMIT(writer) NULL
@@ -66,7 +66,8 @@ int tsr__cpu_call_apart(const tsr__program *program, int node)
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)
 {
   tsr__sides sides = { 1, 1, 1 };
-  /* Elements of the dims before `dim`, of dims dim .. last together, and of those behind. */
+  /* Multiplies the sizes of the dims before `dim`, of dims dim .. last together, and of those
+   * after. */
   for (int d = 0; d < rank; d++) {
     int64_t *side = d < dim ? &sides.before : d > last ? &sides.after : &sides.along;
     *side *= shard->box.size[d];
@@ -147,8 +148,8 @@ static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr_
   return all ? TSR_OK : group_is_apart(call, error);
 }
 
-/* Groups are whole, so that their members are as many as there are parts; where one is not, some of
- * it were listed. */
+/* Groups are complete, so their members are as many as the parts; an incomplete group would list
+ * only some. */
 static size_t group_bytes(const tsr__call *call, const tsr__line_groups *groups)
 {
   return ((size_t)call->part_count + (size_t)groups->members) * sizeof *groups->part;
@@ -192,7 +193,7 @@ typedef struct line_job {
   const tsr__call *call;
   const tsr__line_work *work;
   int rank, dim;
-  int64_t strips;     /* of a task */
+  int64_t strips;     /* strips a task */
   _Atomic int failed; /* a tsr_status */
   tsr__progress progress;
 } line_job;
@@ -254,7 +255,7 @@ static void line_task(void *user, int64_t task, int worker)
   for (int64_t tasks; task >= (tasks = (strips_of(job, part) + job->strips - 1) / job->strips);
        part++)
     task -= tasks;
-  /* What is left once one has failed is not begun. */
+  /* Tasks that remain after a failure do not begin. */
   if (!job->failed) run_strips(job, part, task * job->strips, worker);
 }
 
@@ -268,7 +269,7 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
                    .dim = tsr__dim_of(call->program, node),
                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   int64_t all = 0, tasks = 0, strip = work->width;
-  /* Of the whole dim: parts that are cut have fewer, which only makes tasks shorter. */
+  /* Counts the whole dim: sharded parts have fewer elements, which only makes tasks shorter. */
   for (int d = job.dim; d <= job.dim + work->more; d++) strip *= x->dims[d];
   job.strips = TASK / (strip ? strip : 1);
   if (job.strips < 1) job.strips = 1;
@@ -288,9 +289,10 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
 }
 
-/* ---- what they work in ----------------------------------------------------------------------- */
+/* ---- scratch memory ----------------------------------------------------------------------- */
 
-/* Others work in what is their workers' (tsr__scratch_take), which is no device's. */
+/* Other routines use their workers' scratch memory (tsr__scratch_take), which belongs to no
+ * device. */
 int64_t tsr__cpu_call_room(const tsr__call *call, const bool *wanted)
 {
   static const struct {

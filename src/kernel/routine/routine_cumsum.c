@@ -3,7 +3,7 @@
  *   sums of a strip     one exact sum a line (exact_rows.h); each step adds a run to them and
  *                       rounds every one once
  *
- * Integers wrap. A state is what came before: so a line may be cut anywhere. */
+ * Integers wrap. A state is the sum of all elements before: so a line may be cut anywhere. */
 #include "kernel/routine/scan.h"
 
 enum { WIDTH = 64, TILE = 1024 };
@@ -21,8 +21,8 @@ static inline bool add_value(sum *s, double value)
   double low0, low1, low2;
   double a = tsr__two_sum(s->a, value, &low0), b = tsr__two_sum(s->b, low0, &low1);
   double c = tsr__two_sum(s->c, low1, &low2);
-  /* low2 is what three doubles could not hold; comparisons fail for NaN and infinity, which go
-   * the hard way, too. */
+  /* low2 is the part that three doubles cannot hold; comparisons fail for NaN and infinity, which
+   * go the hard way, too. */
   bool fits = fabs(value) < TSR__ROWS_VALUE_LIMIT && fabs(a) < TSR__ROWS_PART_LIMIT && low2 == 0;
   if (fits) *s = (sum){ a, b, c };
   return fits;
@@ -116,7 +116,7 @@ static void total_line(const tsr__scan_block *b, tsr__rows *rows)
 
 /* ---- many lines, any floats ---- */
 
-/* What of a step's sums fits two doubles is read at once; the rest by the book. */
+/* Sums of a step that fit two doubles are read at once; other sums by the exact accumulator. */
 static void read_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
 {
   if (dtype != TSR_F64 || sums->slot) {

@@ -44,8 +44,8 @@ typedef struct ranks {
   int left, right, out;
 } ranks;
 
-/* How much of a block of leaves there is. Leaves of a dim that is cut lie in blocks of one size;
- * the last may be longer than what is left. */
+/* The elements that a block of leaves has. Leaves of a sharded dim lie in blocks of one size; the
+ * last block may be longer than the rest of the dim. */
 static int64_t there(const tsr__dot_attr *attr, const tsr_box *box, int dim)
 {
   int64_t left = attr->length - box->start[dim];
@@ -63,7 +63,7 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
   int left = dim_of(attr->left, rank.left, index), right = dim_of(attr->right, rank.right, index);
   int out = dim_of(attr->out, rank.out, index);
   bool kept = out >= 0;
-  /* Of the device's part: the result's size where it is kept, else the right operand's, which
+  /* The size on the device: the result's where the index is kept, else the right operand's, which
    * has no windows. */
   int64_t size = kept ? from->out[0].box.size[out] : from->in[1].box.size[right];
   if (attr->leaf == index && right >= 0) size = there(attr, &from->in[1].box, right);
@@ -79,7 +79,8 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
                    added);
 }
 
-/* Indices of the result in its order, then what is contracted: that of the leaves first. */
+/* Lists the indices of the result in its order, then contracted indices: that of the leaves
+ * first. */
 static void describe(const tsr__call *call, const tsr__call_part *from, tsr__product_part *to)
 {
   const tsr__gnode *node = tsr__call_node(call);
@@ -115,7 +116,7 @@ static int same_as(const tsr__call *call, int part, int operand)
   return part;
 }
 
-/* How many products a leaf has: of the indices behind that of the leaves all. */
+/* The number of products of a leaf: all of the indices after that of the leaves. */
 static int64_t leaf_of(const tsr__dot_attr *attr, const tsr__product_part *part)
 {
   int64_t leaf = attr->leaf ? TSR__LEAF : 0;
@@ -155,7 +156,7 @@ tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
     product.parts[p].left_as = same_as(call, p, 0);
     product.parts[p].right_as = same_as(call, p, 1);
   }
-  /* All parts have the same indices behind that of the leaves, so the first tells. */
+  /* All parts have the same indices after that of the leaves, so the first tells. */
   if (call->part_count) product.leaf = leaf_of(tsr__dot_of(call->program, node), product.parts);
   tsr_status status = tsr__product_run(&product, error);
   tsr__scratch_give(call->rt, room);

@@ -52,7 +52,7 @@ tsr_status tsr__routine_dynamic_slice(const tsr__call *call, tsr__error *error)
   return TSR_OK;
 }
 
-/* Of what is written the part that lies on the device. */
+/* Writes the part of the update that lies on the device. */
 static void write_update(const tsr__call *call, const tsr__call_part *part)
 {
   const tsr__gnode *node = tsr__call_node(call);

@@ -1,4 +1,4 @@
-/* Dim 0 added up as a tree: what devices have of a sum each, in their order.
+/* Dim 0 added up as a tree: the partial sums of devices, in their order.
  *
  *   0   1   2   3   4   5        neighbours meet, and so do their sums; what has no neighbour
  *   '-+-'   '-+-'   '-+-'        goes up as it is. So a part that stands for 2^n leaves of a larger
@@ -10,17 +10,17 @@
 
 #include "topology/half.h"
 
-enum { CHUNK = 256, TOGETHER = 8, LEVELS = 16 }; /* of more parts than any mesh has devices */
+enum { CHUNK = 256, TOGETHER = 8, LEVELS = 16 }; /* more parts than a mesh has devices */
 
-/* What devices have of the sum, a list for each of them:
+/* The partial sums of devices, a list a device:
  *
  *   all of dim 0 here      parts[] are `after` elements from each other in its own buffer
- *   an element a device    parts[] are in theirs, where its piece of the result begins */
+ *   an element a device    parts[] are in other devices' buffers, at its piece */
 typedef struct fold_job {
   const tsr__call *call;
   const char **parts;
   int64_t part_count;
-  int64_t chunks; /* of the largest part */
+  int64_t chunks; /* chunks of the largest part */
   tsr__progress progress;
 } fold_job;
 
@@ -31,7 +31,7 @@ typedef struct run {
   int64_t parts, at, count;
 } run;
 
-/* Of the largest node that begins at part p, up to eight parts. */
+/* The level of the largest node that begins at part p, up to eight parts. */
 static int level_of(int64_t p, int64_t parts)
 {
   int k = 0;
@@ -39,7 +39,7 @@ static int level_of(int64_t p, int64_t parts)
   return k;
 }
 
-/* Of neighbours, up to eight at once: their tree is in registers. Loops of a known length are made
+/* Adds up to eight neighbours at once: their tree is in registers. Loops of a known length are made
  * of vectors; most runs are a whole CHUNK. */
 #define INLINE static inline __attribute__((always_inline))
 #define TWO(T, p) (T)(x[p][i] + x[(p) + 1][i])
@@ -63,10 +63,10 @@ static int level_of(int64_t p, int64_t parts)
     else name##_some(x, parts, r->count, out);                                                  \
   }
 
-/* level[k] is the sum of 2^k parts, if bit k of how many were met is set. Bit k of a count rises
- * by a carry: so each sum of 2^k is added to its neighbour as soon as that is there, and at most
- * LEVELS of them wait. At the last part all that wait are added, the smallest first. What was added
- * at once is a sum of 2^k parts already: it begins at level k. */
+/* level[k] is the sum of 2^k parts, if bit k of the count of added parts is set. Bit k of a count
+ * rises by a carry: so each sum of 2^k is added to its neighbour as soon as the neighbour is there,
+ * and at most LEVELS sums wait. At the last part all waiting sums are added, the smallest first. A
+ * node that was added at once is a sum of 2^k parts already: it begins at level k. */
 #define FOLD(T, name)                                                                            \
   NODE(T, name)                                                                                  \
   static void name(const run *r, T *out)                                                         \
@@ -138,8 +138,8 @@ static void fold_task(void *user, int64_t task, int worker)
   fold_run(&r, tsr__call_dtype(job->call, 0), (tsr_dtype)tsr__call_node(job->call)->dtype);
 }
 
-/* Where element `p` of dim 0 begins for a device: what it has of it, or of who has that its own
- * piece, which is one run. */
+/* The begin of element `p` of dim 0 for a device: in its own memory, or, in the memory of the part
+ * that has the element, its own piece, which is one run. */
 static const char *part_at(const tsr__call *call, int part, int64_t p)
 {
   const tsr__call_part *of = &call->parts[part];

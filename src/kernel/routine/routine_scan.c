@@ -19,8 +19,7 @@ static void multiply_reals(const tsr__scan_block *b, tsr__scan_state *state)
   for (int64_t t = 0; t < b->runs; t++, at += b->step) {
     tsr__load_reals(b->dtype, b->from, at, state->count, x);
     for (int64_t j = 0; j < state->count; j++) {
-      /* In f64 throughout: rounding to the dtype is of the result alone and not of what is gone
-       * on with. */
+      /* In f64 throughout: only the result is rounded to the dtype, not the running product. */
       product[j] *= x[j];
       tsr__dtype_put_real(b->dtype, b->to, at + j, product[j]);
     }
@@ -61,8 +60,8 @@ static int64_t key_of(double x, bool largest)
   return tsr__key_of_f64(x);
 }
 
-/* A state's words are elements; of no element they are those that come first. The first element
- * stands for the neutral one, which not every type has: NaN wins both ways. */
+/* A state's words are elements; the first elements replace the words of an empty state. The first
+ * element stands for the neutral one, which not every type has: NaN wins both ways. */
 #define EXTREMES(name, T, KEY_TYPE, KEY)                                                       \
   static void name(const tsr__scan_block *b, tsr__scan_state *state, bool largest)             \
   {                                                                                            \

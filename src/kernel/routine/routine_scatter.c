@@ -1,14 +1,14 @@
-/* Scattering along a dim, or some dims as one: what stands at out[.., at[j], ..] is made of the
- * operand's element there and of all updates[.., j, ..] that go there, in order of j.
+/* Scattering along a dim, or some dims as one: out[.., at[j], ..] joins the operand's element there
+ * and all updates[.., j, ..] that go there, in order of j.
  *
  *   before x along x after      the operand's shard; a strip is one of `before` and some of `after`
  *   before x count x after      the updates: as many as there are indices
  *
- * Where the dim is sharded each device takes the updates whose places it holds, and where the
- * updates are, devices join what each made of its own (scatter_apart.c). Sums of floats are exact
- * and made there, too: many updates are shared out to the workers as to devices. Integers wrap and
- * extremes are elements, so that the order of updates cannot show in them; products of floats go by
- * f64 and are rounded once. */
+ * If the dim is sharded, each device takes the updates whose places it holds; if the updates are
+ * sharded, devices join their results (scatter_apart.c). Sums of floats are exact and made there,
+ * too: many updates are shared out to the workers as to devices. Integers wrap and extremes are
+ * elements, so that the order of updates does not change them; products of floats are computed in
+ * f64 and rounded once. */
 #include "kernel/routine/scatter.h"
 
 #include <math.h>
@@ -68,8 +68,8 @@ static int64_t count_of(const tsr__call *call, const tsr__call_part *part)
   return tsr__box_count(&part->in[1].box, operand(call, 1)->rank);
 }
 
-/* What a strip's work reads and writes; `begin` 0, `end` all updates, for those that take them in
- * shares. */
+/* The memory that a strip's work reads and writes; `begin` is 0, `end` all updates, for work that
+ * takes them in shares. */
 tsr__scattering tsr__scattering_of(const tsr__strip *s)
 {
   return (tsr__scattering){ .strip = s,
@@ -86,7 +86,7 @@ tsr__scattering tsr__scattering_of(const tsr__strip *s)
                             .size = size_of(s->call) };
 }
 
-/* Where the update for element `j` of the strip's first line lies. */
+/* The place of the update for element `j` of the strip's first line. */
 static int64_t update_at(const tsr__scattering *a, int64_t j)
 {
   const tsr__strip *s = a->strip;
@@ -95,7 +95,7 @@ static int64_t update_at(const tsr__scattering *a, int64_t j)
   return (before * a->count + j) * s->after + s->at % row;
 }
 
-/* As NumPy counts them: from the front, or from the end below 0. */
+/* Indices count like NumPy's: from the front, or from the end below 0. */
 static bool is_index(const tsr__scattering *a, int64_t index)
 {
   return index >= -a->size && index < a->size;
@@ -133,7 +133,8 @@ int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
   return place_of(a, index_of(a, j));
 }
 
-/* The same of updates j .. j + n - 1, at most a block: where one dim is meant, without a jump. */
+/* Finds the places of updates j .. j + n - 1, at most a block: without a branch if there is one
+ * dim. */
 static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t *place)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
@@ -245,7 +246,7 @@ FOLD(add_8, uint8_t, now + x)
 FOLD(add_16, uint16_t, now + x)
 FOLD(add_32, uint32_t, now + x)
 FOLD(add_64, uint64_t, now + x)
-/* Of 8 bits both are widened to int, which holds their product. */
+/* Two uint8_t are widened to int, which holds their product. */
 FOLD(mul_8, uint8_t, now *x)
 /* Two uint16_t would be multiplied as int, which can overflow. */
 FOLD(mul_16, uint16_t, (uint32_t)now *x)
@@ -306,7 +307,7 @@ static tsr__join_fn *extreme_of(tsr_dtype dtype, bool largest)
   return folds[dtype][largest];
 }
 
-/* Of bits alone, by their number. */
+/* The function for bits alone, by the size of an element. */
 static tsr__join_fn *whole_of(tsr_dtype dtype, int64_t how)
 {
   /* Integers and floats of a size alike: bits are copied, or the floats went another way. */
@@ -331,9 +332,8 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 
 /* ---- sums and products of floats ---- */
 
-/* So many values from lines of the strip, from `at` on: where they lie, or as doubles in `room`.
- * Dense f32 is read where it lies; all else is widened to doubles, which hold every type of
- * floats. */
+/* Loads values from lines of the strip, from `at` on: in place, or as doubles in `room`. Dense f32
+ * is read where it lies; all else is widened to doubles, which hold every type of floats. */
 static tsr__reals load_lines(const tsr__scattering *a, const void *from, int64_t at,
                              const tsr__reals *room)
 {
@@ -364,7 +364,7 @@ void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
   }
 }
 
-/* Of lines of several elements the place of each of them. */
+/* Finds the place of each element of lines of several elements. */
 static void spread_places(const int64_t *line, int64_t n, int64_t width, int64_t *place)
 {
   for (int64_t i = 0; i < n; i++)
@@ -435,7 +435,7 @@ static tsr_status scatter_strip(const tsr__strip *s)
   return TSR_OK;
 }
 
-/* Where an index of a part stands among all of them, in C order. */
+/* The position of a part's index among all indices, in C order. */
 static int64_t position_of(const tsr__call *call, const tsr__call_part *part, int64_t j)
 {
   const tsr__gnode *at = operand(call, 1);
@@ -504,8 +504,8 @@ int64_t tsr__room_of_scatter(const tsr__call *call, const bool *wanted)
   return product ? most * count * (int64_t)sizeof(double) : 0;
 }
 
-/* Whether the updates of a strip may be work for several workers: so many that joining what they
- * made is cheap beside it. The first part has the most. */
+/* Whether the updates of a strip may be work for several workers: so many that joining the workers'
+ * results is cheap beside them. The first part has the most. */
 static bool is_shared(const tsr__call *call)
 {
   enum { MANY = 1 << 16 };
@@ -513,7 +513,7 @@ static bool is_shared(const tsr__call *call)
   return tsr__scatter_sums(call) || (tsr__scatter_free(call) && updates >= MANY);
 }
 
-/* Indices are looked at where they are used; a result for which one was none is given up. */
+/* Indices are checked where they are used; an index outside of the dim fails the call. */
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {
   bool apart = tsr__call_node(call)->reduce_axes || is_shared(call);

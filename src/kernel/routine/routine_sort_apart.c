@@ -7,36 +7,37 @@
  *              5 5 9        the next goes on
  *
  * Splitters name a row, so that equal elements are shared out, too (rows/sort_split.c); rows come
- * in order of device and place, so a stable sort of what came is stable over all. The places are
- * those in the whole line. Of several keys each is an element of its row. Where only the first few
- * of a line are wanted each device sends no more of its own. How much moves the elements decide; it
- * is counted.
+ * in order of device and place, so a stable sort of the received rows is stable over all. The
+ * places are those in the whole line. Each of several keys is an element of its row. If only the
+ * first few of a line are wanted, each device sends no more of its own. The elements decide the
+ * traffic, which is counted.
  *
- * Where devices are several processes' each does this for its own members: others have no rows in
- * its lists. Splitters are of all samples, and what goes to another process does so by the exchange
- * of tsr__call_peers, at the borders of results, too. Processes without members take part. */
+ * If devices are in several processes, each process does this for its own members: others have no
+ * rows in its lists. Splitters come from all samples, and rows for another process go by the
+ * exchange of tsr__call_peers, at the borders of results, too. Processes without members take
+ * part. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
 
 /* A line of a group. All lists have one entry a member; those of keys [key * members + m]. */
 typedef struct apart {
   const tsr__call *call;
-  const int *part; /* of the call */
+  const int *part; /* the call's parts */
   int members, keys;
-  int64_t number;         /* of the line */
+  int64_t number;         /* number of the line */
   int64_t few;            /* the first that are wanted; 0: all */
   tsr__parts here, there; /* elements as they leave, and as they came */
-  int64_t *start, *goal;  /* where in the whole line a member's part begins, and in the results; one
-                           * more: its end */
-  int64_t *came;          /* where in the results what came begins */
-  int64_t *counts, *next; /* [from * members + to]: how many go, and where the next element comes
-                           * to; of each key, and behind those of places */
-  uint64_t **word;        /* of the elements that leave: the last key's first */
-  tsr__line *lines;       /* [key * members + m]: where they are now */
+  int64_t *start, *goal;  /* begins of members' parts in the whole line, and in the results; one
+                           * more: the end */
+  int64_t *came;          /* begins, in the results, of the rows that came */
+  int64_t *counts, *next; /* [from * members + to]: rows that go, and the next element's
+                            * place: for each key, then for places */
+  uint64_t **word;        /* words of leaving elements, the last key's first */
+  tsr__line *lines;       /* [key * members + m]: the elements' lines now */
   tsr__buffer **words, **places, **came_places;
-  tsr__buffer **elements, **came_elements; /* of keys */
-  /* With peers: what came that is others' result, by column and member, as it goes and as it comes;
-   * and how many rows these are, by member. */
+  tsr__buffer **elements, **came_elements; /* elements of keys */
+  /* With peers: rows that came here but belong to other processes' results, by column and member,
+   * as they go and as they come; and their numbers, by member. */
   tsr__buffer **border, **brought;
   int64_t *border_rows, *brought_rows;
   tsr__colparts *columns;
@@ -44,7 +45,7 @@ typedef struct apart {
   tsr__line_sort sort;
   tsr__error *error;
   _Atomic int64_t moved;  /* to members of this process */
-  tsr__progress progress; /* of the step at hand */
+  tsr__progress progress; /* the current step's */
   bool want[2];           /* elements, places */
 } apart;
 
@@ -69,8 +70,7 @@ static bool is_here(const apart *a, int member)
   return tsr__call_here(a->call, a->part[member]);
 }
 
-/* A task that asks by itself whether it is to stop asks a->progress: what it leaves undone is seen
- * here. */
+/* A task that asks by itself whether to stop asks a->progress: unfinished work is seen here. */
 static bool each(apart *a, int64_t count, tsr__task_fn fn)
 {
   a->progress = (tsr__progress){ .rt = runtime_of(a), .what = TSR__PROGRAM };
@@ -81,11 +81,11 @@ static bool each(apart *a, int64_t count, tsr__task_fn fn)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
-/* One list holds all buffers, so that whatever is left of them is dropped at once.
+/* One list holds all buffers, so that all that remain are dropped at once.
  *
  *   words | places | elements | came_elements | came_places | empty | border | brought | empty
  *
- * An exchange takes lists by column, and behind them as many places that stay empty. */
+ * An exchange takes lists by column, and after them as many places that stay empty. */
 static int buffers_of(const apart *a)
 {
   return (10 + 3 * a->keys) * a->members;
@@ -167,7 +167,7 @@ static bool new_columns(apart *a, const tsr__parts *parts, tsr__buffer **element
   return fits;
 }
 
-/* Elements that lie one behind the other in buffers of the members. */
+/* Sets lines to elements that lie one after the other in buffers of the members. */
 static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *elements)
 {
   for (int key = 0; key < a->keys; key++)
@@ -280,7 +280,7 @@ static int64_t leaving_of(const apart *a, int member)
   return a->few && a->few < rows ? a->few : rows;
 }
 
-/* All processes' samples in the place of this one's: of the same rows all choose the same
+/* Replaces this process's sample by those of all processes: from the same rows all choose the same
  * splitters. */
 static tsr_status join_samples(apart *a, tsr__sort_sample *sample)
 {
@@ -322,19 +322,18 @@ static tsr_status split_rows(apart *a)
   tsr__sort_sample_free(runtime_of(a), &sample);
   routes.dest = a->split.dest;
   if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
-  /* The words were for finding destinations; what sorts the rows that came makes its own. */
+  /* The words served to find destinations; the sort of the received rows makes its own words. */
   drop(a->words, a->members);
   return status;
 }
 
-/* Where on each device the rows of each begin, and how many come to it.
+/* Finds on each device where the rows of each sender begin, and how many rows come.
  *
  *   counts     to 0  to 1        next[from][to], where rows of `from` begin at `to`
  *   from 0      3     1          0  0
  *   from 1      2     4          3  1
  *
- * In order of senders, so rows that were before others still are: that is what makes the sort
- * stable. */
+ * Rows lie in order of senders, so that rows keep their order: this makes the sort stable. */
 static void number_rows(apart *a)
 {
   int n = a->members;
@@ -408,9 +407,10 @@ static tsr_status send_elements(apart *a)
   return TSR_OK;
 }
 
-/* ---- what came, in order, to where it belongs ------------------------------------------------ */
+/* ---- rows in order, to the members that own them
+ * ---------------------------------------------- */
 
-/* Which rows of the whole order came to one member and are another's result. */
+/* Rows of the whole order that came to one member and are another's result. */
 typedef struct stretch {
   int64_t first, count;
 } stretch;
@@ -422,13 +422,13 @@ static stretch meeting_of(const apart *a, int from, int to)
   return (stretch){ first, end > first ? end - first : 0 };
 }
 
-/* Of a row of the results' columns, as it is counted. */
+/* The bytes of a row of the results' columns, as traffic counts them. */
 static int64_t row_bytes(const apart *a)
 {
   return (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
 }
 
-/* Rows that go to other processes, behind those of members before the owner. */
+/* Writes rows that go to other processes, after those for members before the owner. */
 static void write_border(const apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   int64_t at = first - meeting_of(a, p->part, owner).first;
@@ -443,7 +443,8 @@ static void write_border(const apart *a, const tsr__piece *p, int64_t first, int
   tsr__line_sort_take(&a->sort, p, &to, at, columns);
 }
 
-/* Some rows in order, of `first` .. of the results' line, to the member whose part they are. */
+/* Writes some rows in order, from element `first` of the results' line on, to the member that
+ * owns them. */
 static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   const tsr__call_part *part = &a->call->parts[a->part[owner]];
@@ -452,20 +453,20 @@ static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
   tsr__line_results(a->call, part, results);
   to.n = p->count;
   tsr__line_sort_take(&a->sort, p, &to, first - a->goal[owner], results);
-  /* The others' memory is written directly, as in any collective inside a process; what would
-   * travel is counted. */
+  /* The others' memory is written directly, as in any collective inside a process; the traffic is
+   * counted. */
   if (owner != p->part) atomic_fetch_add(&a->moved, p->count * row_bytes(a));
 }
 
-/* What came behind the last of a result belongs to nobody. */
+/* Rows after the last element of a result belong to nobody. */
 static void write_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   apart *a = user;
   tsr__piece p = tsr__piece_of(&a->there, TSR__PIECE_ROWS, task);
   int64_t first = a->came[p.part] + p.start, end = first + p.count;
-  /* What came to a device is a stretch of the whole order, and belongs to the few members whose
-   * parts it meets. */
+  /* The rows that came to a device are a stretch of the whole order, and belong to the few members
+   * whose parts the stretch meets. */
   for (int owner = 0; owner < a->members && first < end; owner++) {
     int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
@@ -487,7 +488,7 @@ static bool borders_differ(const apart *a)
   return false;
 }
 
-/* Counts what goes to others, and makes room for it. */
+/* Counts the rows that go to other processes, and makes buffers for them. */
 static bool open_borders(apart *a)
 {
   const tsr__parts parts = { a->members, a->here.device, a->border_rows };
@@ -505,7 +506,8 @@ static bool open_borders(apart *a)
          (!a->want[1] || new_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
 }
 
-/* What others brought of a column, in order of who did, to a member's result. */
+/* Copies the elements of a column that other processes sent, in order of sender, to a member's
+ * result. */
 static void put_brought(apart *a, const tsr__buffer *from, int member, int result)
 {
   void *results[2];

@@ -1,13 +1,13 @@
-/* Looking into a table that is cut along what is looked into: each device has some of its entries
- * and gives the others what they look for.
+/* Taking from a table that is sharded along the indexed dims: each device has some of the entries
+ * and gives other devices the entries that they look for.
  *
  *   table, cut in 3   [a b][c d][e]        out[a, i, b] = table[a, index[i], b]
  *   indices           3 0 0                of the own entries, else of the device that has them
  *   the first device  d a a                d crosses, a is here
  *
  * All devices that differ along the table's axes alone look for the same elements, and each of
- * these lies on one of them: of p devices p - 1 are sent it, whatever the indices are. Elements are
- * copied as they are, so no mesh can show. */
+ * these lies on one of them: p - 1 of p devices are sent it, whatever the indices are. Elements are
+ * copied as they are, so no mesh changes a result. */
 #include "kernel/routine/routine.h"
 
 #include "kernel/device/cpu.h"
@@ -25,17 +25,17 @@ typedef struct looking {
   tsr__progress progress;
 } looking;
 
-/* What a part of the result is made of: runs of `length` elements, an index each. */
+/* The runs of a part of the result: `length` elements, an index each. */
 typedef struct lines {
   int64_t middle, after, runs, length;
 } lines;
 
-/* Where each element has its own index (take_along) a run is one element; else it is all that
- * lies behind the dim, and consecutive in table and result. */
+/* If each element has its own index (take_along), a run is one element; else a run is all elements
+ * after the dim, consecutive in table and result. */
 static lines lines_of(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
-  /* How many dims of the result stand for those that are looked into: as many as the index has. */
+  /* The number of dims of the result that stand for the indexed dims: as many as the index has. */
   int rank = l->node->rank, span = rank - l->table->rank + l->last - l->first + 1;
   lines s = { 1, 1, 1, 1 };
   if (l->each) span = 1;
@@ -64,8 +64,8 @@ static int64_t entries_of(const looking *l)
   return count;
 }
 
-/* Where an entry stands among those of a part; -1: it has not got it. A device has a box of the
- * entries: along each of the dims that are one it may be cut. */
+/* The place of an entry among those of a part; -1: the part lacks the entry. A device has a box of
+ * the entries, which may be sharded along each of the indexed dims. */
 static int64_t place_in(const looking *l, int part, int64_t entry)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
@@ -83,7 +83,7 @@ static int64_t place_in(const looking *l, int part, int64_t entry)
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
-/* Where the first element of a run stands in the whole result. */
+/* The position of the first element of a run in the whole result. */
 static int64_t position_of(const looking *l, int part, int64_t at)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
@@ -103,8 +103,7 @@ static tsr_status check_indices(looking *l, tsr__error *error)
   int64_t limit = entries_of(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
     lines s = lines_of(l, p);
-    /* The same indices serve all of what stands before the dim: the first round of them is
-     * enough. */
+    /* The same indices serve all elements before the dim: one round of them is enough. */
     int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
     for (int64_t u = 0; u < runs; u++) {
       int64_t index = index_at(l, &s, p, u);
@@ -158,7 +157,7 @@ static void give(const looking *l, const giving *g, tsr__traffic *traffic)
       traffic);
 }
 
-/* What a task has at hand: a part, its group, and the member that had the run before. */
+/* The search of a task: a part, its group, and the member that had the run before. */
 typedef struct search {
   int part, hint;
   const int *member;
@@ -218,16 +217,16 @@ static void look_task(void *user, int64_t task, int worker)
   atomic_fetch_add(&l->moved, traffic.bytes);
 }
 
-/* ---- what another host has ------------------------------------------------------------------- */
+/* ---- runs of another host -------------------------------------------------------------------- */
 
 /* Runs of the table's parts that are looked for, as bits. */
 typedef struct asking {
   const looking *l;
   uint64_t *bits;
-  int64_t *words; /* [part]: of those before it */
+  int64_t *words; /* [part]: words of the parts before it */
 } asking;
 
-/* Elements of a run of a part; of no elements 1. Parts of a group agree. */
+/* The elements of a run of a part, 1 for an empty part. Parts of a group agree. */
 static int64_t length_in(const looking *l, int part)
 {
   int64_t length = lines_of(l, part).length;
@@ -248,7 +247,7 @@ static int first_alike(const looking *l, int part)
   return first;
 }
 
-/* What part k of the groups takes. */
+/* Marks the runs that part k of the groups takes. */
 static void mark(const asking *a, int k)
 {
   const looking *l = a->l;
@@ -286,7 +285,7 @@ static int64_t ask(const asking *a, int part, int64_t gap, bool wants)
   return count;
 }
 
-/* What lies near is asked for together: so many bytes come sooner than one more answer. */
+/* Runs that lie near are asked for together: so many bytes come sooner than one more answer. */
 static void ask_all(const asking *a)
 {
   enum { NEAR = 4096, MOST = 4096 };

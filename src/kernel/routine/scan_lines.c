@@ -20,17 +20,17 @@ enum {
  *   join       0         t0        t0 + t1          what is before each piece
  *   prefixes   from 0    from t0   from t0 + t1     each piece again, and written
  *
- * Where devices are several processes' each makes totals and prefixes of its own pieces, and in
- * between tells the others what its devices' parts of the lines come to. */
+ * If devices are in several processes, each makes totals and prefixes of its own pieces, and in
+ * between publishes the totals of its devices' parts of the lines. */
 typedef struct scan_job {
   const tsr__call *call;
   const tsr__scan_work *work;
   tsr__line_groups groups;
-  int64_t blocks, pieces; /* of a device's part of a line; of a line */
-  int64_t first, units;   /* of the round */
+  int64_t blocks, pieces; /* blocks: of a device's part of a line; pieces: of a line */
+  int64_t first, units;   /* the round's */
   int64_t together;       /* units of a task */
   int64_t piece;          /* that is done alone, where elements are ordered */
-  tsr__scan_state *state; /* [unit * pieces + piece]: what is before the piece */
+  tsr__scan_state *state; /* [unit * pieces + piece]: the state before the piece */
   char *memory;
   _Atomic int64_t moved, escaped; /* bytes */
   _Atomic bool failed;
@@ -56,18 +56,17 @@ static void start_state(const tsr__scan_work *work, tsr__heap *heap, tsr__scan_s
     for (int64_t i = 0; i < state->count; i++) word[i] = work->neutral;
 }
 
-/* Adds what is in another state, whose words are elements of the result's dtype. */
+/* Adds another state, whose words are elements of the result's dtype. */
 static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__scan_state *from)
 {
-  /* Of no element there is nothing to join; of extremes the neutral word would be none of the
-   * elements. */
+  /* An empty state adds nothing; the neutral word of extremes would not be an element. */
   if (from->empty) return;
   if (job->work->sums) {
     tsr__cpu_of(job->call->rt)->tiles->exact->rows_merge(&into->sums, 0, &from->sums);
     into->empty = false;
     return;
   }
-  /* A state is joined as a run of elements is: what it holds are elements of the result. */
+  /* A state is joined like a run of elements: it holds elements of the result. */
   tsr__scan_block one = { .dtype = tsr__call_dtype(job->call, 0), .from = from->memory, .runs = 1 };
   job->work->go(&one, into);
 }
@@ -113,7 +112,7 @@ static int part_of(const scan_job *job, const unit *u, int64_t piece)
   return job->groups.part[u->group * members + member];
 }
 
-/* A unit's piece: where its elements are. */
+/* The elements of a unit's piece. */
 static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piece)
 {
   int part = part_of(job, u, piece);
@@ -145,8 +144,8 @@ static bool is_here(const scan_job *job, const unit *u, int64_t piece)
   return tsr__call_here(job->call, part_of(job, u, piece));
 }
 
-/* What is before a piece comes to its device from that of the piece before it, counted where it
- * comes to. It is read where it is; what is copied is what a wire would carry, and explanations
+/* Sends the state before a piece to the piece's device, from the device of the piece before. The
+ * state is read in place; the copied bytes are those that a wire would carry, and explanations
  * promise just these bytes. */
 static void send_state(scan_job *job, const unit *u, int64_t number, int64_t piece)
 {
@@ -185,7 +184,7 @@ static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals
   unit u = unit_of(job, number);
   if (!is_here(job, &u, piece)) return;
   tsr__scan_block block = block_of(job, &u, piece);
-  /* A total is put where the next piece looks for what is before it. */
+  /* A total is put where the next piece looks for its state. */
   tsr__scan_state *state = state_of(job, number, piece + totals);
   if (totals) block.to = NULL;
   tsr__strip asker = { .worker = worker, .progress = &job->progress };
@@ -224,8 +223,8 @@ static void join_piece(scan_job *job, int64_t number, int64_t piece, int64_t bef
   if (here->sums.failed) atomic_store(&job->failed, true);
 }
 
-/* The total of each member's part of the line, where the next member looks for what is before it.
- * Lines are side by side in the state. */
+/* Puts the total of each member's part of the line where the next member looks for its state. Lines
+ * are side by side in the state. */
 static void within_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -235,8 +234,8 @@ static void within_task(void *user, int64_t task, int worker)
     if (k % blocks != 1 % blocks) join_piece(job, job->first + task, k, k - 1);
 }
 
-/* What is before a member is what is before the one before it, and that one's total. In order of
- * members: each needs the one before. */
+/* The state of a member is the state of the member before it, and that member's total. Members go
+ * in order: each needs the one before. */
 static void across_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -265,16 +264,16 @@ static tsr_status pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
   return job->failed ? no_memory(job->call, job->error) : TSR_OK;
 }
 
-/* ---- what processes tell each other ---------------------------------------------------------- */
+/* ---- states that processes publish ----------------------------------------------------------- */
 
-/*   note     | empty, escapes | words | escapes |  ...       of each unit of the round and each of
+/*   note     | empty, escapes | words | escapes |  ...       for each unit of the round and each of
  *                                                            this process's members, in that order
  * All walk the units alike, so that notes need no names. */
 typedef struct told {
   uint32_t empty, escapes;
 } told;
 
-/* What member m comes to. */
+/* The total of member m. */
 static tsr__scan_state *total_of(const scan_job *job, int64_t number, int64_t m)
 {
   return state_of(job, number, (m + 1) * job->blocks);
@@ -316,7 +315,8 @@ static size_t get_state(const scan_job *job, const tsr__call_note *note, tsr__sc
   return size;
 }
 
-/* Of members first .. end - 1 of every unit. Returns the bytes; `to` NULL: they are counted. */
+/* Puts the states of members first .. end - 1 of every unit. Returns the bytes; NULL for `to` only
+ * counts them. */
 static size_t put_states(const scan_job *job, int64_t first, int64_t end, char *to)
 {
   size_t size = 0;
@@ -350,7 +350,7 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
   return TSR_OK;
 }
 
-/* What members first .. end - 1 come to is told by the processes that have them, to all. */
+/* Processes publish the totals of their members among first .. end - 1 to all. */
 static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
 {
   const tsr__call_peers *peers = job->call->peers;
@@ -369,7 +369,7 @@ static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* What the piece at hand came to, to where the next one begins. */
+/* Passes the total of the current piece to the next piece. */
 static tsr_status pass_on(scan_job *job)
 {
   int64_t end = job->first + job->units, k = job->piece + 1;
@@ -437,8 +437,8 @@ static tsr_status do_units(scan_job *job, int64_t units)
 {
   tsr__heap *heap = &job->call->rt->heap;
   size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
-  /* As many units as the states of a round have bytes for, but one at least. By members, as that
-   * is what processes agree on: there are several blocks only where there are few units. */
+  /* The number of units whose states fit a round, at least one. Members count, as processes agree
+   * on members: several blocks occur only with few units. */
   int64_t most = ROUND / (int64_t)bytes / job->groups.members;
   if (most > units) most = units;
   if (most < 1) most = 1;

@@ -1,20 +1,20 @@
-/* Scattering updates that are cut over devices: each makes something of its own, and the first of
- * those that hold the same part of the result joins that. Many updates of one device are cut for
- * the workers in the same way, unless their order counts.
+/* Scattering updates that are sharded over devices: each device joins its own updates, and the
+ * first of the devices that hold the same part of the result joins their results. Many updates of
+ * one device are shared out to the workers in the same way, unless their order counts.
  *
  *   device 0   x, and updates 0 1 2      the sums, the extremes or the last ones so far
  *   device 1      updates 3 4 5    -->   to device 0, which joins them, and back to all
  *
- * Sums of floats travel exactly, integers wrap and extremes are elements. Of updates that replace
- * what is there the last one in the order of all indices wins: which one that is, devices tell each
- * other for each place. So neither the cut nor the order of devices can show.
+ * Sums of floats travel exactly, integers wrap and extremes are elements. If updates replace
+ * elements, the last update in the order of all indices wins: devices tell each other the last
+ * update of each place. So neither the sharding nor the order of devices changes a result.
  *
- * Of a group over several processes each joins the updates of its own devices, and what these came
- * to is told to all (scatter_meet.c).
+ * If a group lies over several processes, each joins the updates of its own devices and publishes
+ * the results to all (scatter_meet.c).
  *
- * What lies where:
+ * Units of work:
  *   unit     a strip of a group's parts: the task of a worker
- *   share    what some of all updates come to, where sums are made by several workers */
+ *   share    the sums of some of all updates, if several workers make sums */
 #include "kernel/routine/scatter_inner.h"
 
 typedef tsr__scatter_job apart;
@@ -27,14 +27,15 @@ static tsr__scattering of_member(const unit *u, int member, tsr__strip *strip)
   return tsr__scattering_of(strip);
 }
 
-/* What crosses between devices of one process; over several it is counted in the whole. */
+/* Counts traffic between devices of one process; traffic of several processes is counted in one
+ * sum. */
 static void count(const unit *u, int64_t bytes)
 {
   if (!u->job->meets) atomic_fetch_add(&u->job->moved, bytes);
 }
 
-/* Copies from one part's device to another's, counted. In one process devices' memory is at
- * hand; what is copied is what would travel, and is counted by the one function that does. */
+/* Copies from one part's device to another's, counted. All devices' memory is in this process; the
+ * copied bytes are those that would travel, and one function counts them. */
 static void carry(const unit *u, int from, int to, tsr__transfer what)
 {
   tsr__traffic traffic = { 0 };
@@ -57,7 +58,8 @@ size_t tsr__scatter_run_bytes(const unit *u)
   return (size_t)u->strip.count * tsr_dtype_size(tsr__call_dtype(u->strip.call, 0));
 }
 
-/* How many runs lie one behind the other, from run t on, and are handled as one: at most `most`. */
+/* The number of runs from run t on that lie one after the other and are handled as one: at most
+ * `most`. */
 int64_t tsr__scatter_runs_at(const unit *u, int64_t t, int64_t most)
 {
   int64_t left = u->strip.along - t;
@@ -135,9 +137,9 @@ static void add_updates(share *s, int worker)
   }
 }
 
-/* The operand's own elements, of which each member has the same, are added once, by the first
- * share, or when processes have met; others look for -0 among them: where there is one they must
- * keep the sign of zeros, too. */
+/* The operand's own elements, equal on all members, are added once: by the first share, or after
+ * the exchange of processes. Other shares look for -0 among them: if one is there, these shares
+ * must keep the sign of zeros, too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
@@ -165,16 +167,17 @@ static void free_share(share *s)
   *s = (share){ 0 };
 }
 
-/* What of members' sums travels, three doubles a place: those of all but the first. In one process
- * updates of several members are added in one table, where they lie, and nothing is copied. */
+/* Counts the sums that travel, three doubles a place, from all members but the first. In one
+ * process updates of several members are added in one table, straight from their memory, and
+ * nothing is copied. */
 static void count_sums(const unit *u)
 {
   int64_t bytes = (int64_t)tsr__rows_bytes(u->strip.along * u->strip.count);
   count(u, (u->members - 1) * bytes);
 }
 
-/* As many lines at a time as the reading has room for; where a strip is narrower than its lines,
- * one. */
+/* Writes as many lines at a time as the reader's memory holds; a strip that is narrower than its
+ * lines, one at a time. */
 void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
 {
   const tsr__strip *s = &u->strip;
@@ -189,8 +192,8 @@ void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* The first share, to which all others were joined, as results; where other processes' are to come
- * it is put by. */
+/* Writes the first share, which all other shares were joined to, as results; keeps the share if
+ * shares of other processes are to come. */
 static bool finish_sums(const unit *u, share *first)
 {
   tsr__bins_empty(&first->bins);
@@ -205,7 +208,7 @@ static bool finish_sums(const unit *u, share *first)
   return true;
 }
 
-/* By one worker: all updates are one share. */
+/* Sums a unit by one worker: all updates are one share. */
 static bool sum_unit(const unit *u)
 {
   share all = { .unit = u, .parts = 1 };
@@ -241,16 +244,16 @@ static bool sum_shares(const unit *u, int parts)
 
 typedef tsr__scatter_runs runs;
 
-/* What a member makes of some of its updates. */
+/* A member's result of some of its updates. */
 typedef struct fold {
   const unit *unit;
   int member, part, parts; /* its updates are cut into so many */
-  tsr__buffer *memory;     /* as large as its result, for all parts but the first */
+  tsr__buffer *memory;     /* size of its result, for all parts but the first */
   bool good;
 } fold;
 
-/* What is begun with: what is there, where joining that again changes nothing, else what changes
- * nothing itself, but for the first. */
+/* Begins runs: with the operand's elements, if joining these again changes nothing, else with the
+ * neutral element. The first member always begins with the operand's elements. */
 static void begin_runs(const tsr__scattering *a, bool first, int64_t t, int64_t n)
 {
   const tsr__strip *s = a->strip;
@@ -311,7 +314,7 @@ static void join_members(const unit *u)
   unsigned char came[ROOM];
   _Static_assert(ROOM >= 8 * TSR__SCATTER_WIDTH, "a run has room");
   size_t bytes = tsr__scatter_run_bytes(u);
-  /* Who is listened to is told by run. */
+  /* The member with the last update is told run by run. */
   int64_t most = u->who || !bytes ? 1 : (int64_t)(sizeof came / bytes);
   for (int m = 1; m < u->members; m++)
     for (int64_t t = 0, n; t < u->strip.along; t += n) {
@@ -320,8 +323,7 @@ static void join_members(const unit *u)
             (tsr__transfer){ .to = came,
                              .from = tsr__scatter_run(u, u->part[m], t),
                              .bytes = (size_t)n * bytes });
-      /* Of set only the member with the last update is listened to, though all send theirs, as
-       * was explained. */
+      /* A set takes only the member with the last update, though all send theirs, as explained. */
       if (!u->who || u->who[t] == m) tsr__scatter_join_runs(u, u->part[0], &(runs){ t, n }, came);
     }
 }
@@ -338,8 +340,8 @@ static void fold_task(void *user, int64_t task, int worker)
   do_fold((fold *)user + task, worker);
 }
 
-/* Each member's updates by workers of its own, in some parts; what these come to lies like its
- * result, which they are joined to. */
+/* Workers take each member's updates in some parts; a part's result has the shape of the member's
+ * result and is joined to it. */
 static bool fold_shares(const unit *u, int parts)
 {
   tsr__heap *heap = &u->job->call->rt->heap;
@@ -375,7 +377,7 @@ static int64_t number_of(const apart *job, int part, int64_t j)
 {
   const tsr__gnode *at =
       &job->call->program->nodes[tsr__in(job->call->program, tsr__call_node(job->call), 1)];
-  /* As position_of() does: in C order over all of the indices. */
+  /* Counts in C order over all of the indices, as position_of() does. */
   const tsr_box *box = &job->call->parts[part].in[1].box;
   int64_t number = 0, scale = 1;
   for (int d = at->rank - 1; d >= 0; d--) {
@@ -386,7 +388,7 @@ static int64_t number_of(const apart *job, int part, int64_t j)
   return number;
 }
 
-/* For each place of a part the last update that goes there; -1: none. */
+/* Finds the last update of each place of a part; -1: no update. */
 static void find_last(apart *job, int part)
 {
   tsr__strip strip = { .call = job->call, .part = &job->call->parts[part] };
@@ -394,8 +396,8 @@ static void find_last(apart *job, int part)
   for (int64_t t = 0; t < tsr__scatter_sides(job, part).along; t++) job->last[part][t] = -1;
   for (int64_t j = 0; j < a.count; j++) {
     int64_t place = tsr__scatter_place(&a, j), number = number_of(job, part, j);
-    /* By number, not by order of the loop: a part's updates may be cut along any of the indices'
-     * dims. */
+    /* The number decides, not the order of the loop: a part's updates may be sharded along any of
+     * the indices' dims. */
     if (place >= 0 && number > job->last[part][place]) job->last[part][place] = number;
   }
 }
@@ -409,8 +411,8 @@ static void find_members(const apart *job, int group, unit *u)
   u->begins = u->part[0] == job->groups.part[group * members];
 }
 
-/* Of a group: afterwards the first part's list says who has the last of all, and the group's own
- * which one that is. */
+/* Finds a group's last updates: afterwards the first part's list names the member with the last
+ * update of all, and the group's own list has the update's number. */
 static void find_winners(apart *job, int group)
 {
   /* All strips of the group share this: which update is the last depends on the place along the
@@ -426,8 +428,7 @@ static void find_winners(apart *job, int group)
       carry(&u, u.part[m], u.part[0],
             (tsr__transfer){
                 .to = &number, .from = &job->last[u.part[m]][t], .bytes = sizeof number });
-      /* Of equal numbers there are none but -1: the first member stays where nobody has an
-       * update. */
+      /* Only -1 occurs twice: the first member stays if nobody has an update. */
       if (number > most) who = m;
       if (number > most) most = number;
     }
@@ -526,7 +527,7 @@ static int64_t parts_of(const apart *job, const unit *u)
   if (shares > most) shares = most;
   if (parts > shares) parts = shares;
   if (sums) return parts;
-  /* What has an order stays in it, and parts lie as the whole result does. */
+  /* Joins that depend on order are not cut, and parts have the layout of the whole result. */
   bool free = tsr__scatter_free(job->call) && !u->strip.at && u->strip.count == u->strip.after;
   return free ? parts / u->members : 1;
 }
@@ -550,7 +551,8 @@ static bool share_units(apart *job, int64_t units)
   return true;
 }
 
-/* Over several processes: what crosses between a group's devices, by who has the first of them. */
+/* The traffic between a group's devices over several processes, counted by the process that has the
+ * first. */
 static int64_t bytes_of(const apart *job, int group)
 {
   const int first = job->groups.part[group * job->groups.members];

@@ -1,16 +1,16 @@
-/* Scattering over several processes, of which each has joined the updates of its own devices: what
- * these came to is told to all, and each joins it for the results of its own.
+/* Scattering over several processes. Each has joined the updates of its own devices and publishes
+ * the results; each then joins all of them for its own results.
  *
- *   note   | the first index that is none | of a group: numbers of its last updates | its units |
+ *   note   | the first index outside |  of a group: numbers of its last updates | its units |
  *          of all groups that have a member in the process, one after the other
  *   unit   of sums   | how many escapes | three doubles a place | the escapes |
  *          else      | elements, run after run, up to a whole word |
  *
- * Of many sums each process finishes a share of every unit's runs, and tells the results once more;
- * else each finishes all. Updates are several for each place, so what is told is less than they
- * are. Invariant: all that is joined here is exact or an element that was there, so neither the
- * order of processes nor who has which updates can show. Of updates that replace what is there the
- * last one of all wins. */
+ * Many sums: each process finishes a share of every unit's runs, and publishes the results once
+ * more; else each finishes all. Several updates go to each place, so the message is smaller than
+ * the updates. Invariant: all that is joined here is exact or an existing element, so neither the
+ * order of processes nor the sharding of updates changes a result. The last update of all wins if
+ * updates replace elements. */
 #include "kernel/routine/scatter_inner.h"
 
 typedef tsr__scatter_job apart;
@@ -104,7 +104,7 @@ static size_t put_all(apart *job, const tsr__scatter_wrong *wrong, char *to)
   return size;
 }
 
-/* ---- what was told --------------------------------------------------------------------------- */
+/* ---- received messages ----------------------------------------------------------------------- */
 
 /* How far unit k of a group reaches; 0: the note ends before. */
 static size_t unit_bytes(const apart *job, int group, int64_t k, const tsr__call_note *rest)
@@ -125,7 +125,8 @@ static void pass(tsr__call_note *note, size_t bytes)
   note->size -= bytes;
 }
 
-/* Where another process's note has what this one joins. False: it says less than that. */
+/* Finds in another process's message the units that this process joins. False: the message is too
+ * short. */
 static bool find_said(meeting *m, int process, tsr__call_note note)
 {
   const apart *job = m->job;
@@ -148,7 +149,7 @@ static bool find_said(meeting *m, int process, tsr__call_note note)
   return true;
 }
 
-/* Indices first: of those that are none all refuse the first of all processes. */
+/* Reads indices first: all processes refuse the first index outside of the dim among all. */
 static tsr_status read_notes(meeting *m, const tsr__call_note *notes, tsr__error *error)
 {
   const tsr__call_peers *peers = peers_of(m->job);
@@ -163,7 +164,7 @@ static tsr_status read_notes(meeting *m, const tsr__call_note *notes, tsr__error
   return tsr__scatter_refuse(m->job->call, &first, error);
 }
 
-/* By place, the process that has the last update; this one where nobody has any. */
+/* Finds, by place, the process that has the last update; this process if nobody has any. */
 static void find_processes(meeting *m, int group)
 {
   apart *job = m->job;
@@ -183,8 +184,7 @@ static void find_processes(meeting *m, int group)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Runs of a unit's sums, with what was told of them: where the doubles of all runs are, and the
- * escapes behind them. */
+/* Runs of a unit's sums in a message: the doubles of all runs, and the escapes after them. */
 typedef struct told_sums {
   const char *doubles, *escapes;
   uint64_t escape_count;
@@ -198,7 +198,7 @@ static told_sums sums_at(const char *said, int64_t elements)
   return t;
 }
 
-/* Elements `first` .. as sums of their own. */
+/* Takes elements from `first` on as sums of their own. */
 static void take_doubles(const told_sums *t, int64_t all, int64_t first, tsr__rows *out)
 {
   for (int k = 0; k < 3; k++)
@@ -265,7 +265,7 @@ static bool join_sums(const meeting *m, const unit *u, const tsr__scatter_runs *
   return good;
 }
 
-/* Of set those runs alone that the process has the last update of. */
+/* Joins a process's elements; a set takes only runs whose last update the process has. */
 static void join_elements(const unit *u, int process, const char *said)
 {
   enum { ROOM = 4096 };
@@ -321,10 +321,11 @@ static tsr_status join_all(meeting *m, tsr__error *error)
                         "tsr_scatter: no scratch memory left; free arrays or raise .memory_limit");
 }
 
-/* ---- what others finished -------------------------------------------------------------------- */
+/* ---- shares of other processes
+ * -------------------------------------------------------------------- */
 
-/* By the plan, as all processes ask: sums are many enough that joining and rounding all of them is
- * more than one more meeting. */
+/* The plan decides, equally in all processes: whether joining and rounding all sums costs more
+ * than one more round. */
 static bool has_shares(const apart *job)
 {
   enum { FEW = 1 << 12 };
@@ -361,8 +362,8 @@ static size_t put_shares(const meeting *m, char *to)
   return size;
 }
 
-/* What another process finished of the units that are here. Of groups that are not its units are
- * stepped over. */
+/* Takes the runs that another process finished of the units that are here. Units of groups that are
+ * not here are skipped. */
 static tsr_status take_shares(const meeting *m, int process, tsr__call_note note, tsr__error *error)
 {
   const apart *job = m->job;
@@ -389,7 +390,7 @@ static tsr_status take_shares(const meeting *m, int process, tsr__call_note note
   return TSR_OK;
 }
 
-/* Of sums whose shares are finished. */
+/* Exchanges sums whose shares are finished. */
 static tsr_status meet_again(const meeting *m, tsr__error *error)
 {
   const tsr__call_peers *peers = peers_of(m->job);

@@ -5,9 +5,9 @@
  *   PLACED      | word, 32 bits | place, 32 bits |  places of narrow elements
  *   ROWS        none: rows by packed keys           places of wide elements, several keys
  *
- * A record is no larger than it must be, since what a digit costs is moving them. A line with -0 or
- * NaN, which words do not tell from 0 and other NaN, is not sorted by words alone; where records
- * have places these show what the element was. */
+ * A record is no larger than it must be, since the cost of a digit is moving records. A line with
+ * -0 or NaN, which words do not tell from 0 and other NaN, is not sorted by words alone; the place
+ * in a record shows which element it was. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
 #include "kernel/rows/radix.h"
@@ -111,7 +111,7 @@ static tsr_status sort_rows(tsr__line_sort *s, tsr__error *error)
 
 /* ---- by records ------------------------------------------------------------------------------ */
 
-/* What some records of words have in common, in their low bits. */
+/* The low bits that some records of words have in common. */
 typedef struct common {
   uint64_t ones, zeros; /* bits that some have, and that some have not */
 } common;
@@ -166,7 +166,7 @@ static void fill_task(void *user, int64_t task, int worker)
       odd |= fill_narrow(&some, (uint32_t *)s->at[piece.part] + first, &seen);
     else odd |= fill_wide(&some, (uint64_t *)s->at[piece.part] + first, &seen);
   }
-  /* Tasks of all parts note what they saw, each once: the order does not matter to or. */
+  /* Tasks of all parts note their bits, each once: or needs no order. */
   if (odd) atomic_store(&s->odd, true);
   atomic_fetch_or(&s->ones[piece.part], seen.ones);
   atomic_fetch_or(&s->zeros[piece.part], seen.zeros);
@@ -192,8 +192,9 @@ static int way_of(bool narrow, int keys, bool places)
   return keys > 1 || places ? placed : WORDS;
 }
 
-/* By records two lists of them. By rows the words, and the sorter's (rows/sort.c): words and places
- * at two levels, buckets, the order; of several words those of one in order, and another order. */
+/* Records need two lists. Rows need the words, and the sorter's memory (rows/sort.c): words and
+ * places at two levels, buckets, the order; several words also need one word in order, and another
+ * order. */
 int64_t tsr__line_sort_room(tsr_dtype dtype, int keys, bool places)
 {
   enum { WORD = sizeof(uint64_t), PLACE = sizeof(uint32_t), BUCKET = sizeof(uint16_t) };
@@ -231,7 +232,7 @@ void tsr__line_sort_end(tsr__line_sort *s)
   s->buffers = NULL;
 }
 
-/* ---- what comes in order --------------------------------------------------------------------- */
+/* ---- results in order ---------------------------------------------------------------------- */
 
 static bool any_odd(const tsr__line *line, const uint32_t *word)
 {
@@ -279,7 +280,7 @@ void tsr__line_sort_take(const tsr__line_sort *s, const tsr__piece *run, const t
                    results);
     return;
   }
-  /* Of the line's first `kept` elements those that are in this run. */
+  /* Takes those of the line's first `kept` elements that are in this run. */
   int64_t end = run->count < to->kept - first ? run->count : to->kept - first;
   for (int64_t at = 0; at < end; at += BLOCK) {
     some.to = to->to + (first + at) * to->step;
