@@ -24,7 +24,7 @@ static tsr__routine_fn *const routines[TSR__OPS] = {
 #undef OP
 
 /* A node of several results has the placement of the first: all lie alike. */
-static const tsr_sharding *sharding_of(const tsr__call *call)
+static const tsr_sharding *sharding_of_call(const tsr__call *call)
 {
   const tsr__gnode *node = tsr__call_node(call);
   int number =
@@ -53,7 +53,7 @@ static bool goes_by_lines(const tsr__gnode *g)
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  const tsr_sharding *at = sharding_of(&(tsr__call){ .program = program, .node = node });
+  const tsr_sharding *at = sharding_of_call(&(tsr__call){ .program = program, .node = node });
   bool lines = at->mesh && goes_by_lines(g);
   return g->reduce_axes | (lines ? tsr__dim_axes(at, tsr__dim_of(program, g)) : 0);
 }
@@ -130,7 +130,7 @@ static tsr_status group_is_apart(const tsr__call *call, tsr__error *error)
 static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
                               tsr__error *error)
 {
-  const tsr_sharding *at = sharding_of(call);
+  const tsr_sharding *at = sharding_of_call(call);
   for (int p = 0; p < call->part_count; p++) {
     int leader = call->parts[p].position;
     if (tsr__mesh_group_leader(at->mesh, by->axes, leader) != leader) continue;
@@ -158,7 +158,8 @@ static size_t group_bytes(const tsr__call *call, const tsr__line_groups *groups)
 static tsr_status make_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
                               tsr__error *error)
 {
-  *out = (tsr__line_groups){ .members = tsr__mesh_group_size(sharding_of(call)->mesh, by->axes) };
+  *out =
+      (tsr__line_groups){ .members = tsr__mesh_group_size(sharding_of_call(call)->mesh, by->axes) };
   out->part = tsr__new(&call->rt->heap, group_bytes(call, out));
   if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   return fill_groups(call, by, out, error);
@@ -169,7 +170,7 @@ static tsr_status make_groups(const tsr__call *call, const group_order *by, tsr_
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
 {
   int dim = tsr__call_dim(call);
-  const group_order by = { tsr__dim_axes(sharding_of(call), dim), dim };
+  const group_order by = { tsr__dim_axes(sharding_of_call(call), dim), dim };
   return make_groups(call, &by, out, error);
 }
 
@@ -198,15 +199,15 @@ typedef struct line_job {
   tsr__progress progress;
 } line_job;
 
-static tsr__sides sides_of(const line_job *job, int part)
+static tsr__sides sides_of_lines(const line_job *job, int part)
 {
   return tsr__sides_over(&job->call->parts[part].in[0], job->rank, job->dim,
                          job->dim + job->work->more);
 }
 
-static int64_t strips_of(const line_job *job, int part)
+static int64_t strips_of_part(const line_job *job, int part)
 {
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_lines(job, part);
   if (!sides.along) return 0;
   return sides.before * ((sides.after + job->work->width - 1) / job->work->width);
 }
@@ -217,7 +218,7 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   /* A task begins at a strip of its part's; how many it does is the same for all tasks, so that any
    * worker can find it by its number. */
   tsr_runtime *rt = job->call->rt;
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_lines(job, part);
   int64_t width = job->work->width, across = (sides.after + width - 1) / width;
   int64_t all = sides.before * across, end = all - first < job->strips ? all : first + job->strips;
   /* One room for all strips of the task: they are done one after the other. */
@@ -252,7 +253,7 @@ static void line_task(void *user, int64_t task, int worker)
 {
   line_job *job = user;
   int part = 0;
-  for (int64_t tasks; task >= (tasks = (strips_of(job, part) + job->strips - 1) / job->strips);
+  for (int64_t tasks; task >= (tasks = (strips_of_part(job, part) + job->strips - 1) / job->strips);
        part++)
     task -= tasks;
   /* Tasks that remain after a failure do not begin. */
@@ -274,7 +275,7 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
   job.strips = TASK / (strip ? strip : 1);
   if (job.strips < 1) job.strips = 1;
   for (int p = 0; p < call->part_count; p++) {
-    int64_t strips = strips_of(&job, p);
+    int64_t strips = strips_of_part(&job, p);
     all += strips;
     tasks += (strips + job.strips - 1) / job.strips;
   }

@@ -54,7 +54,7 @@ tsr_status tsr__routine_cumprod(const tsr__call *call, tsr__error *error)
 /* ---- extremes ---- */
 
 /* The order of integers that floats are given: NaN beyond all on the side that wins. */
-static int64_t key_of(double x, bool largest)
+static int64_t extreme_key_of(double x, bool largest)
 {
   if (x != x) return largest ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
   return tsr__key_of_f64(x);
@@ -88,10 +88,10 @@ EXTREMES(extremes_u8, uint8_t, uint8_t, x)
 EXTREMES(extremes_u16, uint16_t, uint16_t, x)
 EXTREMES(extremes_u32, uint32_t, uint32_t, x)
 EXTREMES(extremes_u64, uint64_t, uint64_t, x)
-EXTREMES(extremes_f16, uint16_t, int64_t, key_of((double)tsr__f32_of_f16(x), largest))
-EXTREMES(extremes_bf16, uint16_t, int64_t, key_of((double)tsr__f32_of_bf16(x), largest))
-EXTREMES(extremes_f32, float, int64_t, key_of((double)x, largest))
-EXTREMES(extremes_f64, double, int64_t, key_of(x, largest))
+EXTREMES(extremes_f16, uint16_t, int64_t, extreme_key_of((double)tsr__f32_of_f16(x), largest))
+EXTREMES(extremes_bf16, uint16_t, int64_t, extreme_key_of((double)tsr__f32_of_bf16(x), largest))
+EXTREMES(extremes_f32, float, int64_t, extreme_key_of((double)x, largest))
+EXTREMES(extremes_f64, double, int64_t, extreme_key_of(x, largest))
 
 static void extremes(const tsr__scan_block *b, tsr__scan_state *state, bool largest)
 {

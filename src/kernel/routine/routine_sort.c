@@ -82,7 +82,7 @@ typedef struct turn {
   tsr__line_sort sort;
 } turn;
 
-static void write_task(void *user, int64_t task, int worker)
+static void write_sorted_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const turn *r = user;
@@ -108,7 +108,7 @@ static tsr_status sort_turn(turn *r, tsr__error *error)
                               .want = { results[0] != NULL, results[1] != NULL } };
   tsr_status status = tsr__line_sort_run(&r->sort, error);
   if (!status && !tsr__parallel_long(rt, TSR__PROGRAM, tsr__piece_count(&r->parts, TSR__PIECE_ROWS),
-                                     write_task, r))
+                                     write_sorted_task, r))
     status = tsr__cancelled(error, TSR__PROGRAM);
   tsr__line_sort_end(&r->sort);
   return status;

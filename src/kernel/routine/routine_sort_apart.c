@@ -54,18 +54,18 @@ static tsr_runtime *runtime_of(const apart *a)
   return a->call->rt;
 }
 
-static tsr__line line_of(const apart *a, int key, int member)
+static tsr__line line_of_member(const apart *a, int key, int member)
 {
   return tsr__line_of(a->call, &a->call->parts[a->part[member]], key, a->number);
 }
 
-static int64_t size_of(const apart *a, int key)
+static int64_t size_of_key(const apart *a, int key)
 {
   return (int64_t)tsr_dtype_size(tsr__call_dtype(a->call, key));
 }
 
 /* Whether a member is done in this process. */
-static bool is_here(const apart *a, int member)
+static bool member_is_here(const apart *a, int member)
 {
   return tsr__call_here(a->call, a->part[member]);
 }
@@ -91,7 +91,7 @@ static int buffers_of(const apart *a)
   return (10 + 3 * a->keys) * a->members;
 }
 
-static size_t list_bytes(const apart *a)
+static size_t sort_list_bytes(const apart *a)
 {
   size_t n = (size_t)a->members, keys = (size_t)a->keys;
   return (size_t)buffers_of(a) * sizeof(tsr__buffer *) + n * keys * sizeof(tsr__line) +
@@ -99,13 +99,13 @@ static size_t list_bytes(const apart *a)
          (4 * n + 3 * (n + 1) + (keys + 2) * n * n) * sizeof(int64_t) + n * sizeof(int);
 }
 
-static tsr_status new_lists(apart *a)
+static tsr_status new_sort_lists(apart *a)
 {
   int n = a->members, keys = a->keys;
-  a->words = tsr__new(&runtime_of(a)->heap, list_bytes(a));
+  a->words = tsr__new(&runtime_of(a)->heap, sort_list_bytes(a));
   if (!a->words)
     return tsr__error_set(a->error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
-  /* One allocation, cut in the order that list_bytes counts: pointers first, then lines, words
+  /* One allocation, cut in the order that sort_list_bytes counts: pointers first, then lines, words
    * of 8 bytes, and last the ints. */
   a->places = a->words + n;
   a->elements = a->places + n;
@@ -137,7 +137,7 @@ static tsr_status new_lists(apart *a)
   return TSR_OK;
 }
 
-static void drop(tsr__buffer **list, int count)
+static void drop_sort_buffers(tsr__buffer **list, int count)
 {
   for (int i = 0; i < count; i++) {
     tsr__buffer_release(list[i]);
@@ -147,7 +147,7 @@ static void drop(tsr__buffer **list, int count)
 
 /* A buffer a member, of `size` bytes for each of its rows. One row more, since a member without
  * rows has a buffer, too. */
-static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
+static bool new_member_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
 {
   for (int m = 0; m < a->members; m++) {
     size_t bytes = (size_t)((parts->rows[m] + 1) * size);
@@ -161,9 +161,9 @@ static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__bu
 static bool new_columns(apart *a, const tsr__parts *parts, tsr__buffer **elements,
                         tsr__buffer **places)
 {
-  bool fits = !a->want[1] || new_buffers(a, parts, sizeof(uint32_t), places);
+  bool fits = !a->want[1] || new_member_buffers(a, parts, sizeof(uint32_t), places);
   for (int key = 0; key < a->keys && fits; key++)
-    fits = new_buffers(a, parts, size_of(a, key), elements + key * a->members);
+    fits = new_member_buffers(a, parts, size_of_key(a, key), elements + key * a->members);
   return fits;
 }
 
@@ -173,7 +173,7 @@ static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *ele
   for (int key = 0; key < a->keys; key++)
     for (int m = 0; m < a->members; m++) {
       tsr__line *l = &a->lines[key * a->members + m];
-      *l = line_of(a, key, m);
+      *l = line_of_member(a, key, m);
       l->from = tsr__cpu_data(elements[key * a->members + m]);
       l->at = 0;
       l->step = 1;
@@ -190,11 +190,11 @@ static void leave_task(void *user, int64_t task, int worker)
   const apart *a = user;
   tsr__piece p = tsr__piece_of(&a->here, TSR__PIECE_ROWS, task);
   for (int key = 0; key < a->keys; key++) {
-    tsr__line some = line_of(a, key, p.part);
+    tsr__line some = line_of_member(a, key, p.part);
     some.at += p.start * some.step;
     some.n = p.count;
     tsr__line_gather(&some, (char *)tsr__cpu_data(a->elements[key * a->members + p.part]) +
-                                p.start * size_of(a, key));
+                                p.start * size_of_key(a, key));
   }
   if (!a->want[1]) return;
   uint32_t *place = (uint32_t *)tsr__cpu_data(a->places[p.part]) + p.start;
@@ -229,7 +229,7 @@ static void leave_few_task(void *user, int64_t task, int worker)
 static tsr_status leave_few(apart *a)
 {
   int64_t *rows = (int64_t *)a->here.rows;
-  for (int m = 0; m < a->members; m++) a->lines[m] = line_of(a, 0, m);
+  for (int m = 0; m < a->members; m++) a->lines[m] = line_of_member(a, 0, m);
   a->sort = (tsr__line_sort){ .rt = runtime_of(a),
                               .parts = &a->here,
                               .lines = a->lines,
@@ -245,10 +245,11 @@ static tsr_status leave_few(apart *a)
   return status;
 }
 
-static tsr_status leave(apart *a)
+static tsr_status gather_leaving_rows(apart *a)
 {
   int64_t *rows = (int64_t *)a->here.rows;
-  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? a->start[m + 1] - a->start[m] : 0;
+  for (int m = 0; m < a->members; m++)
+    rows[m] = member_is_here(a, m) ? a->start[m + 1] - a->start[m] : 0;
   if (a->few) return leave_few(a);
   if (!new_columns(a, &a->here, a->elements, a->places) ||
       !each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), leave_task))
@@ -258,7 +259,7 @@ static tsr_status leave(apart *a)
 
 /* ---- to the devices where elements fall ------------------------------------------------------ */
 
-static void words_task(void *user, int64_t task, int worker)
+static void make_words_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const apart *a = user;
@@ -303,15 +304,16 @@ static tsr_status join_samples(apart *a, tsr__sort_sample *sample)
 }
 
 /* Which device each row goes to, and how many go where. */
-static tsr_status split_rows(apart *a)
+static tsr_status route_line_rows(apart *a)
 {
   tsr__packed_keys keys = { .parts = a->members, .words = a->keys, .bits = 64, .word = a->word };
   tsr__routes routes = { &a->here, NULL, NULL, a->counts };
-  if (!new_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
+  if (!new_member_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
     return a->error->status;
   for (int m = 0; m < a->members; m++) a->word[m] = tsr__cpu_data(a->words[m]);
   set_lines(a, &a->here, a->elements);
-  if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
+  if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), make_words_task))
+    return a->error->status;
   tsr__sort_sample sample;
   tsr__sample_ask ask = { &a->here, &keys, 0 };
   for (int m = 0; m < a->members; m++) ask.total += leaving_of(a, m);
@@ -323,7 +325,7 @@ static tsr_status split_rows(apart *a)
   routes.dest = a->split.dest;
   if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
   /* The words served to find destinations; the sort of the received rows makes its own words. */
-  drop(a->words, a->members);
+  drop_sort_buffers(a->words, a->members);
   return status;
 }
 
@@ -350,7 +352,7 @@ static void number_rows(apart *a)
 }
 
 /* A column of a member: the elements of a key, or their places. */
-static void send_task(void *user, int64_t task, int worker)
+static void send_column_task(void *user, int64_t task, int worker)
 {
   apart *a = user;
   tsr__traffic traffic = { 0 };
@@ -388,22 +390,22 @@ static tsr_status exchange_elements(apart *a)
   tsr_status status = peers->exchange(peers->user, &ask, a->error);
   atomic_fetch_add(&a->moved, bytes);
   number_rows(a);
-  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? rows[m] : 0;
+  for (int m = 0; m < a->members; m++) rows[m] = member_is_here(a, m) ? rows[m] : 0;
   return status;
 }
 
 static tsr_status send_elements(apart *a)
 {
-  tsr_status status = split_rows(a);
+  tsr_status status = route_line_rows(a);
   if (!status && a->call->peers) status = exchange_elements(a);
   if (status) return status;
   if (!a->call->peers) number_rows(a);
   if (!a->call->peers && (!new_columns(a, &a->there, a->came_elements, a->came_places) ||
-                          !each(a, (a->keys + a->want[1]) * a->members, send_task)))
+                          !each(a, (a->keys + a->want[1]) * a->members, send_column_task)))
     return a->error->status;
   tsr__sort_split_free(runtime_of(a), &a->split);
-  drop(a->elements, a->keys * a->members);
-  drop(a->places, a->members);
+  drop_sort_buffers(a->elements, a->keys * a->members);
+  drop_sort_buffers(a->places, a->members);
   return TSR_OK;
 }
 
@@ -425,7 +427,7 @@ static stretch meeting_of(const apart *a, int from, int to)
 /* The bytes of a row of the results' columns, as traffic counts them. */
 static int64_t row_bytes(const apart *a)
 {
-  return (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
+  return (a->want[0] ? size_of_key(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
 }
 
 /* Writes rows that go to other processes, after those for members before the owner. */
@@ -434,10 +436,10 @@ static void write_border(const apart *a, const tsr__piece *p, int64_t first, int
   int64_t at = first - meeting_of(a, p->part, owner).first;
   void *columns[2];
   tsr__line to = { .dtype = tsr__call_dtype(a->call, 0), .step = 1, .n = p->count };
-  to.order = line_of(a, 0, owner).order;
+  to.order = line_of_member(a, 0, owner).order;
   to.kept = a->border_rows[p->part];
   for (int m = 0; m < owner; m++)
-    if (!is_here(a, m)) at += meeting_of(a, p->part, m).count;
+    if (!member_is_here(a, m)) at += meeting_of(a, p->part, m).count;
   for (int i = 0; i < 2; i++)
     columns[i] = a->want[i] ? tsr__cpu_data(a->border[i * a->members + p->part]) : NULL;
   tsr__line_sort_take(&a->sort, p, &to, at, columns);
@@ -448,7 +450,7 @@ static void write_border(const apart *a, const tsr__piece *p, int64_t first, int
 static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   const tsr__call_part *part = &a->call->parts[a->part[owner]];
-  tsr__line to = line_of(a, 0, owner);
+  tsr__line to = line_of_member(a, 0, owner);
   void *results[2];
   tsr__line_results(a->call, part, results);
   to.n = p->count;
@@ -459,7 +461,7 @@ static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
 }
 
 /* Rows after the last element of a result belong to nobody. */
-static void write_task(void *user, int64_t task, int worker)
+static void write_stretch_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   apart *a = user;
@@ -471,14 +473,14 @@ static void write_task(void *user, int64_t task, int worker)
     int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
     tsr__piece run = { p.part, first - a->came[p.part], stop - first };
-    if (is_here(a, owner)) write_run(a, &run, first, owner);
+    if (member_is_here(a, owner)) write_run(a, &run, first, owner);
     else write_border(a, &run, first, owner);
     first = stop;
   }
 }
 
 /* Whether any rows came to a process that are another's: all say the same. */
-static bool borders_differ(const apart *a)
+static bool border_rows_came(const apart *a)
 {
   for (int from = 0; from < a->members; from++)
     for (int to = 0; to < a->members; to++)
@@ -496,14 +498,14 @@ static bool open_borders(apart *a)
   memset(a->counts, 0, pairs * sizeof *a->counts);
   for (int from = 0; from < a->members; from++) {
     a->border_rows[from] = 0;
-    for (int to = 0; to < a->members && is_here(a, from); to++) {
-      int64_t count = is_here(a, to) ? 0 : meeting_of(a, from, to).count;
+    for (int to = 0; to < a->members && member_is_here(a, from); to++) {
+      int64_t count = member_is_here(a, to) ? 0 : meeting_of(a, from, to).count;
       a->counts[from * a->members + to] = count;
       a->border_rows[from] += count;
     }
   }
-  return (!a->want[0] || new_buffers(a, &parts, size_of(a, 0), a->border)) &&
-         (!a->want[1] || new_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
+  return (!a->want[0] || new_member_buffers(a, &parts, size_of_key(a, 0), a->border)) &&
+         (!a->want[1] || new_member_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
 }
 
 /* Copies the elements of a column that other processes sent, in order of sender, to a member's
@@ -511,13 +513,13 @@ static bool open_borders(apart *a)
 static void put_brought(apart *a, const tsr__buffer *from, int member, int result)
 {
   void *results[2];
-  const tsr__line to = line_of(a, 0, member);
-  size_t size = result ? sizeof(int64_t) : (size_t)size_of(a, 0);
+  const tsr__line to = line_of_member(a, 0, member);
+  size_t size = result ? sizeof(int64_t) : (size_t)size_of_key(a, 0);
   const char *next = tsr__cpu_data(from);
   tsr__line_results(a->call, &a->call->parts[a->part[member]], results);
   for (int m = 0; m < a->members; m++) {
     stretch s = meeting_of(a, m, member);
-    if (is_here(a, m)) continue;
+    if (member_is_here(a, m)) continue;
     int64_t at = to.to + (s.first - a->goal[member]) * to.step;
     for (int64_t i = 0; i < s.count; i++, next += size, at += to.step)
       memcpy((char *)results[result] + (size_t)at * size, next, size);
@@ -543,7 +545,7 @@ static tsr_status exchange_borders(apart *a)
                                    .bytes = &uncounted };
   tsr_status status = peers->exchange(peers->user, &ask, a->error);
   for (int m = 0; m < a->members && !status; m++) {
-    if (!is_here(a, m)) continue;
+    if (!member_is_here(a, m)) continue;
     atomic_fetch_add(&a->moved, a->brought_rows[m] * row_bytes(a));
     for (int i = 0, c = 0; i < 2; i++)
       if (a->want[i]) put_brought(a, a->brought[c++ * a->members + m], m, i);
@@ -553,7 +555,7 @@ static tsr_status exchange_borders(apart *a)
 
 static tsr_status place_elements(apart *a)
 {
-  bool borders = a->call->peers && borders_differ(a);
+  bool borders = a->call->peers && border_rows_came(a);
   set_lines(a, &a->there, a->came_elements);
   for (int m = 0; m < a->members && a->want[1]; m++)
     a->lines[m].places = tsr__cpu_data(a->came_places[m]);
@@ -564,7 +566,7 @@ static tsr_status place_elements(apart *a)
                               .want = { a->want[0], a->want[1] } };
   tsr_status status = tsr__line_sort_run(&a->sort, a->error);
   if (!status && ((borders && !open_borders(a)) ||
-                  !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_task)))
+                  !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_stretch_task)))
     status = a->error->status;
   tsr__line_sort_end(&a->sort);
   return status || !borders ? status : exchange_borders(a);
@@ -576,15 +578,15 @@ static tsr_status sort_group(apart *a)
 {
   const tsr__call_part *first = &a->call->parts[a->part[0]];
   tsr__sides sides = tsr__sides_of(&first->in[0], tsr__call_rank(a->call), tsr__call_dim(a->call));
-  tsr_status status = new_lists(a);
+  tsr_status status = new_sort_lists(a);
   for (a->number = 0; a->number < sides.before * sides.after && !status; a->number++) {
-    status = leave(a);
+    status = gather_leaving_rows(a);
     if (!status) status = send_elements(a);
     if (!status) status = place_elements(a);
     tsr__sort_split_free(runtime_of(a), &a->split);
-    drop(a->words, buffers_of(a));
+    drop_sort_buffers(a->words, buffers_of(a));
   }
-  tsr__del(&runtime_of(a)->heap, a->words, list_bytes(a));
+  tsr__del(&runtime_of(a)->heap, a->words, sort_list_bytes(a));
   return status;
 }
 

@@ -32,7 +32,7 @@ typedef struct lines {
 
 /* If each element has its own index (take_along), a run is one element; else a run is all elements
  * after the dim, consecutive in table and result. */
-static lines lines_of(const looking *l, int part)
+static lines runs_of_part(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
   /* The number of dims of the result that stand for the indexed dims: as many as the index has. */
@@ -57,7 +57,7 @@ static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
   return index[l->each ? u : u % s->middle];
 }
 
-static int64_t entries_of(const looking *l)
+static int64_t count_entries(const looking *l)
 {
   int64_t count = 1;
   for (int d = l->first; d <= l->last; d++) count *= l->table->dims[d];
@@ -84,7 +84,7 @@ static int64_t place_in(const looking *l, int part, int64_t entry)
 /* ---- indices --------------------------------------------------------------------------------- */
 
 /* The position of the first element of a run in the whole result. */
-static int64_t position_of(const looking *l, int part, int64_t at)
+static int64_t position_of_run(const looking *l, int part, int64_t at)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
   int64_t position = 0, scale = 1;
@@ -100,15 +100,15 @@ static int64_t position_of(const looking *l, int part, int64_t at)
  * anything is copied, so that results are not touched by a call that fails. */
 static tsr_status check_indices(looking *l, tsr__error *error)
 {
-  int64_t limit = entries_of(l), first = INT64_MAX, value = 0;
+  int64_t limit = count_entries(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
-    lines s = lines_of(l, p);
+    lines s = runs_of_part(l, p);
     /* The same indices serve all elements before the dim: one round of them is enough. */
     int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
     for (int64_t u = 0; u < runs; u++) {
       int64_t index = index_at(l, &s, p, u);
       if (index >= -limit && index < limit) continue;
-      int64_t position = position_of(l, p, u * s.length);
+      int64_t position = position_of_run(l, p, u * s.length);
       if (position < first) value = index;
       if (position < first) first = position;
       break;
@@ -142,7 +142,7 @@ static void give_bits(const looking *l, const giving *g, tsr__traffic *traffic)
   }
 }
 
-static void give(const looking *l, const giving *g, tsr__traffic *traffic)
+static void give_run(const looking *l, const giving *g, tsr__traffic *traffic)
 {
   const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
   size_t size = tsr_dtype_size((tsr_dtype)l->node->dtype);
@@ -164,9 +164,9 @@ typedef struct search {
 } search;
 
 /* Run `u`, of whoever has it. */
-static giving run_of(const looking *l, search *at, const lines *s, int64_t u)
+static giving find_run(const looking *l, search *at, const lines *s, int64_t u)
 {
-  int64_t index = index_at(l, s, at->part, u), limit = entries_of(l), place = -1;
+  int64_t index = index_at(l, s, at->part, u), limit = count_entries(l), place = -1;
   int64_t entry = index < 0 ? index + limit : index;
   /* The member that had the last one first: indices are often sorted or near each other. */
   for (int k = 0; k < l->groups.members && place < 0; k++) {
@@ -193,7 +193,7 @@ static int64_t runs_of_task(const looking *l, const lines *s)
   return runs ? runs : 1;
 }
 
-static void look_task(void *user, int64_t task, int worker)
+static void look_for_runs_task(void *user, int64_t task, int worker)
 {
   looking *l = user;
   search at = { .member = l->groups.part };
@@ -204,15 +204,15 @@ static void look_task(void *user, int64_t task, int worker)
   while (*mine != at.part) mine++;
   at.hint = (int)((mine - at.member) % l->groups.members);
   at.member = mine - at.hint;
-  lines s = lines_of(l, at.part);
+  lines s = runs_of_part(l, at.part);
   int64_t some = runs_of_task(l, &s), first = (task - l->tasks[at.part]) * some, left = 0;
   int64_t end = s.runs - first < some ? s.runs : first + some;
   tsr__traffic traffic = { 0 };
   for (int64_t u = first; u < end; u++, left += s.length) {
     if (left > TASK && tsr__progress_stops(&l->progress, worker)) break;
     if (left > TASK) left = 0;
-    giving g = run_of(l, &at, &s, u);
-    give(l, &g, &traffic);
+    giving g = find_run(l, &at, &s, u);
+    give_run(l, &g, &traffic);
   }
   atomic_fetch_add(&l->moved, traffic.bytes);
 }
@@ -229,11 +229,11 @@ typedef struct asking {
 /* The elements of a run of a part, 1 for an empty part. Parts of a group agree. */
 static int64_t length_in(const looking *l, int part)
 {
-  int64_t length = lines_of(l, part).length;
+  int64_t length = runs_of_part(l, part).length;
   return length ? length : 1;
 }
 
-static int64_t words_of(const looking *l, int part)
+static int64_t words_of_bits(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
   return tsr__box_count(box, l->table->rank) / length_in(l, part) / 64 + 1;
@@ -248,25 +248,25 @@ static int first_alike(const looking *l, int part)
 }
 
 /* Marks the runs that part k of the groups takes. */
-static void mark(const asking *a, int k)
+static void mark_runs(const asking *a, int k)
 {
   const looking *l = a->l;
   int part = l->groups.part[k], own = k % l->groups.members;
   search at = { part, own, &l->groups.part[k - own] };
-  lines s = lines_of(l, part);
+  lines s = runs_of_part(l, part);
   for (int64_t u = 0; u < s.runs && s.length; u++) {
-    giving g = run_of(l, &at, &s, u);
+    giving g = find_run(l, &at, &s, u);
     int64_t run = g.from_at / s.length;
     a->bits[a->words[first_alike(l, g.from)] + run / 64] |= UINT64_C(1) << run % 64;
   }
 }
 
 /* Runs with no more than `gap` others between them go together; returns how many those are. */
-static int64_t ask(const asking *a, int part, int64_t gap, bool wants)
+static int64_t ask_for_runs(const asking *a, int part, int64_t gap, bool wants)
 {
   const tsr__call_reads *reads = a->l->call->reads;
   const uint64_t *bits = a->bits + a->words[part];
-  const int64_t length = length_in(a->l, part), all = 64 * words_of(a->l, part);
+  const int64_t length = length_in(a->l, part), all = 64 * words_of_bits(a->l, part);
   int64_t first = -1, end = 0, count = 0;
   for (int64_t run = 0; run <= all; run++) {
     if (run < all && !(bits[run / 64] >> run % 64)) run |= 63;
@@ -294,8 +294,8 @@ static void ask_all(const asking *a)
   for (int p = 0; p < l->call->part_count; p++) {
     int64_t gap = NEAR / (length_in(l, p) * size);
     if (!tsr__buffer_lent(l->call->parts[p].in[0].buffer) || first_alike(l, p) != p) continue;
-    while (ask(a, p, gap, false) > MOST) gap = 2 * gap + 1;
-    ask(a, p, gap, true);
+    while (ask_for_runs(a, p, gap, false) > MOST) gap = 2 * gap + 1;
+    ask_for_runs(a, p, gap, true);
   }
 }
 
@@ -307,14 +307,14 @@ static tsr_status see_tables(const looking *l, tsr__error *error)
   int64_t words = 0;
   if (!reads) return TSR_OK;
   asking a = { .l = l };
-  for (int p = 0; p < count; p++) words += words_of(l, p);
+  for (int p = 0; p < count; p++) words += words_of_bits(l, p);
   size_t bytes = ((size_t)count + (size_t)words) * sizeof *a.bits;
   a.words = tsr__new(&l->call->rt->heap, bytes);
   if (!a.words) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   a.bits = (uint64_t *)(a.words + count);
-  for (int p = 1; p < count; p++) a.words[p] = a.words[p - 1] + words_of(l, p - 1);
+  for (int p = 1; p < count; p++) a.words[p] = a.words[p - 1] + words_of_bits(l, p - 1);
   for (int k = 0; k < l->groups.count * l->groups.members; k++)
-    if (l->call->parts[l->groups.part[k]].out[0].buffer) mark(&a, k);
+    if (l->call->parts[l->groups.part[k]].out[0].buffer) mark_runs(&a, k);
   ask_all(&a);
   tsr__del(&l->call->rt->heap, a.words, bytes);
   return reads->come(reads->user, error);
@@ -327,7 +327,7 @@ static tsr_status look_all(looking *l, tsr__error *error)
   int count = l->call->part_count;
   int64_t tasks = 0, elements = 0;
   for (int p = 0; p < count; p++) {
-    lines s = lines_of(l, p);
+    lines s = runs_of_part(l, p);
     int64_t some = runs_of_task(l, &s);
     l->tasks[p] = tasks;
     /* Another process's: it makes that itself. */
@@ -337,8 +337,8 @@ static tsr_status look_all(looking *l, tsr__error *error)
   }
   /* Too little to wake anybody for. */
   if (elements <= TASK)
-    for (int64_t t = 0; t < tasks; t++) look_task(l, t, 0);
-  else tsr__parallel_progress(&l->progress, tasks, look_task, l);
+    for (int64_t t = 0; t < tasks; t++) look_for_runs_task(l, t, 0);
+  else tsr__parallel_progress(&l->progress, tasks, look_for_runs_task, l);
   if (l->call->traffic) l->call->traffic->bytes += l->moved;
   return atomic_load(&l->progress.stop) ? tsr__cancelled(error, l->progress.what) : TSR_OK;
 }

@@ -73,15 +73,15 @@ static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__sc
 
 /* ---- units and pieces ------------------------------------------------------------------------ */
 
-static tsr__sides sides_of(const scan_job *job, int part)
+static tsr__sides sides_of_scan(const scan_job *job, int part)
 {
   return tsr__sides_of(&job->call->parts[part].in[0], tsr__call_rank(job->call),
                        tsr__call_dim(job->call));
 }
 
-static int64_t strips_of(const scan_job *job, int group)
+static int64_t strips_of_group(const scan_job *job, int group)
 {
-  tsr__sides sides = sides_of(job, job->groups.part[group * job->groups.members]);
+  tsr__sides sides = sides_of_scan(job, job->groups.part[group * job->groups.members]);
   return sides.before * ((sides.after + WIDTH - 1) / WIDTH);
 }
 
@@ -95,8 +95,9 @@ typedef struct unit {
 static unit unit_of(const scan_job *job, int64_t number)
 {
   unit u = { 0 };
-  for (int64_t strips; number >= (strips = strips_of(job, u.group)); u.group++) number -= strips;
-  tsr__sides sides = sides_of(job, job->groups.part[u.group * job->groups.members]);
+  for (int64_t strips; number >= (strips = strips_of_group(job, u.group)); u.group++)
+    number -= strips;
+  tsr__sides sides = sides_of_scan(job, job->groups.part[u.group * job->groups.members]);
   int64_t across = (sides.after + WIDTH - 1) / WIDTH;
   u.before = number / across;
   u.line = number % across * WIDTH;
@@ -104,7 +105,7 @@ static unit unit_of(const scan_job *job, int64_t number)
   return u;
 }
 
-static int part_of(const scan_job *job, const unit *u, int64_t piece)
+static int part_of_scan_piece(const scan_job *job, const unit *u, int64_t piece)
 {
   int members = job->groups.members, member = (int)(piece / job->blocks);
   /* Backwards the last device's piece is the first. */
@@ -113,11 +114,11 @@ static int part_of(const scan_job *job, const unit *u, int64_t piece)
 }
 
 /* The elements of a unit's piece. */
-static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piece)
+static tsr__scan_block scan_block_of(const scan_job *job, const unit *u, int64_t piece)
 {
-  int part = part_of(job, u, piece);
+  int part = part_of_scan_piece(job, u, piece);
   const tsr__call_part *p = &job->call->parts[part];
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_scan(job, part);
   bool reverse = tsr__call_reverse(job->call);
   int64_t block = piece % job->blocks;
   if (reverse) block = job->blocks - 1 - block;
@@ -139,9 +140,9 @@ static tsr__scan_state *state_of(const scan_job *job, int64_t number, int64_t pi
 }
 
 /* Whether a piece is done in this process. */
-static bool is_here(const scan_job *job, const unit *u, int64_t piece)
+static bool piece_is_here(const scan_job *job, const unit *u, int64_t piece)
 {
-  return tsr__call_here(job->call, part_of(job, u, piece));
+  return tsr__call_here(job->call, part_of_scan_piece(job, u, piece));
 }
 
 /* Sends the state before a piece to the piece's device, from the device of the piece before. The
@@ -155,9 +156,10 @@ static void send_state(scan_job *job, const unit *u, int64_t number, int64_t pie
   tsr__transfer carry = { .to = wire,
                           .from = state->memory,
                           .bytes = (size_t)state->count * line_bytes(job->work),
-                          .to_device = job->call->parts[part_of(job, u, piece)].device,
-                          .from_device = job->call->parts[part_of(job, u, piece - 1)].device };
-  if (!is_here(job, u, piece)) return;
+                          .to_device = job->call->parts[part_of_scan_piece(job, u, piece)].device,
+                          .from_device =
+                              job->call->parts[part_of_scan_piece(job, u, piece - 1)].device };
+  if (!piece_is_here(job, u, piece)) return;
   tsr__cpu_move(&carry, &traffic);
   int64_t escapes = job->work->sums ? (int64_t)state->sums.escape_count * TSR__ESCAPE_WIRE : 0;
   atomic_fetch_add(&job->moved, traffic.bytes + escapes);
@@ -165,8 +167,8 @@ static void send_state(scan_job *job, const unit *u, int64_t number, int64_t pie
 }
 
 /* In stretches, so that it can be cancelled. */
-static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr__scan_state *state,
-                  const tsr__strip *strip)
+static void scan_block(const tsr__scan_work *work, const tsr__scan_block *block,
+                       tsr__scan_state *state, const tsr__strip *strip)
 {
   int64_t runs = ASK_AFTER / state->count + 1, left = block->runs;
   tsr__scan_block some = *block;
@@ -182,13 +184,13 @@ static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr_
 static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals, int worker)
 {
   unit u = unit_of(job, number);
-  if (!is_here(job, &u, piece)) return;
-  tsr__scan_block block = block_of(job, &u, piece);
+  if (!piece_is_here(job, &u, piece)) return;
+  tsr__scan_block block = scan_block_of(job, &u, piece);
   /* A total is put where the next piece looks for its state. */
   tsr__scan_state *state = state_of(job, number, piece + totals);
   if (totals) block.to = NULL;
   tsr__strip asker = { .worker = worker, .progress = &job->progress };
-  go_on(job->work, &block, state, &asker);
+  scan_block(job->work, &block, state, &asker);
   if (state->sums.failed) atomic_store(&job->failed, true);
 }
 
@@ -245,23 +247,23 @@ static void across_task(void *user, int64_t task, int worker)
   for (int64_t k = 0; k < job->pieces; k += job->blocks) {
     if (k) join_piece(job, number, k, k - job->blocks);
     if (k) send_state(job, &u, number, k);
-    for (int64_t b = 1; b < job->blocks && is_here(job, &u, k); b++)
+    for (int64_t b = 1; b < job->blocks && piece_is_here(job, &u, k); b++)
       join_piece(job, number, k + b, k);
   }
 }
 
-static tsr_status no_memory(const tsr__call *call, tsr__error *error)
+static tsr_status no_scan_memory(const tsr__call *call, tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "tsr_%s: no scratch memory left; free arrays or raise .memory_limit",
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
-static tsr_status pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
+static tsr_status run_scan_pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_progress(&job->progress, tasks, fn, job))
     return tsr__cancelled(job->error, job->progress.what);
-  return job->failed ? no_memory(job->call, job->error) : TSR_OK;
+  return job->failed ? no_scan_memory(job->call, job->error) : TSR_OK;
 }
 
 /* ---- states that processes publish ----------------------------------------------------------- */
@@ -279,9 +281,9 @@ static tsr__scan_state *total_of(const scan_job *job, int64_t number, int64_t m)
   return state_of(job, number, (m + 1) * job->blocks);
 }
 
-static int process_of(const scan_job *job, const unit *u, int64_t m)
+static int process_of_member(const scan_job *job, const unit *u, int64_t m)
 {
-  return job->call->parts[part_of(job, u, m * job->blocks)].process;
+  return job->call->parts[part_of_scan_piece(job, u, m * job->blocks)].process;
 }
 
 static size_t put_state(const scan_job *job, const tsr__scan_state *state, char *to)
@@ -323,7 +325,7 @@ static size_t put_states(const scan_job *job, int64_t first, int64_t end, char *
   for (int64_t n = job->first; n < job->first + job->units; n++) {
     unit u = unit_of(job, n);
     for (int64_t m = first; m < end; m++)
-      if (process_of(job, &u, m) == job->call->peers->index)
+      if (process_of_member(job, &u, m) == job->call->peers->index)
         size += put_state(job, total_of(job, n, m), to ? to + size : NULL);
   }
   return size;
@@ -334,7 +336,7 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
   for (int64_t n = job->first; n < job->first + job->units; n++) {
     unit u = unit_of(job, n);
     for (int64_t m = first; m < end; m++) {
-      int process = process_of(job, &u, m);
+      int process = process_of_member(job, &u, m);
       if (process == job->call->peers->index) continue;
       tsr__scan_state *state = total_of(job, n, m);
       size_t size = get_state(job, &notes[process], state);
@@ -344,7 +346,7 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
                               process);
       notes[process].data = (const char *)notes[process].data + size;
       notes[process].size -= size;
-      if (state->sums.failed) return no_memory(job->call, job->error);
+      if (state->sums.failed) return no_scan_memory(job->call, job->error);
     }
   }
   return TSR_OK;
@@ -357,7 +359,7 @@ static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
   size_t size = put_states(job, first, end, NULL);
   size_t list = (size_t)peers->count * sizeof(tsr__call_note);
   tsr__call_note *notes = tsr__new(&job->call->rt->heap, list + size);
-  if (!notes) return no_memory(job->call, job->error);
+  if (!notes) return no_scan_memory(job->call, job->error);
   char *mine = (char *)(notes + peers->count);
   put_states(job, first, end, mine);
   const tsr__call_note *all = peers->gather(peers->user, mine, size, job->error);
@@ -370,7 +372,7 @@ static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* Passes the total of the current piece to the next piece. */
-static tsr_status pass_on(scan_job *job)
+static tsr_status pass_state_on(scan_job *job)
 {
   int64_t end = job->first + job->units, k = job->piece + 1;
   for (int64_t n = job->first; n < end; n++) {
@@ -394,8 +396,8 @@ static tsr_status go_in_order(scan_job *job, int64_t tasks)
 {
   tsr_status status = TSR_OK;
   for (job->piece = 0; job->piece < job->pieces && !status; job->piece++) {
-    status = pass(job, tasks, ordered_task);
-    if (!status && job->piece + 1 < job->pieces) status = pass_on(job);
+    status = run_scan_pass(job, tasks, ordered_task);
+    if (!status && job->piece + 1 < job->pieces) status = pass_state_on(job);
   }
   return status;
 }
@@ -406,11 +408,11 @@ static tsr_status do_round(scan_job *job)
   /* Nobody asks for the total of the last piece. Each pass reads states that the one before it
    * wrote, of other tasks too: they must not overlap. */
   if (job->work->ordered) return go_in_order(job, tasks);
-  tsr_status status = pass(job, tasks * (job->pieces - 1), totals_task);
-  if (!status) status = pass(job, job->units, within_task);
+  tsr_status status = run_scan_pass(job, tasks * (job->pieces - 1), totals_task);
+  if (!status) status = run_scan_pass(job, job->units, within_task);
   if (!status && job->call->peers) status = tell_states(job, 0, job->groups.members - 1);
-  if (!status) status = pass(job, job->units, across_task);
-  return status ? status : pass(job, tasks * job->pieces, prefixes_task);
+  if (!status) status = run_scan_pass(job, job->units, across_task);
+  return status ? status : run_scan_pass(job, tasks * job->pieces, prefixes_task);
 }
 
 static void start_round(scan_job *job)
@@ -433,7 +435,7 @@ static void end_round(scan_job *job)
     tsr__rows_free(&job->state[k].sums);
 }
 
-static tsr_status do_units(scan_job *job, int64_t units)
+static tsr_status do_scan_units(scan_job *job, int64_t units)
 {
   tsr__heap *heap = &job->call->rt->heap;
   size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
@@ -444,7 +446,7 @@ static tsr_status do_units(scan_job *job, int64_t units)
   if (most < 1) most = 1;
   size_t size = (size_t)(most * job->pieces) * bytes;
   job->state = tsr__new_raw(heap, size);
-  if (!job->state) return no_memory(job->call, job->error);
+  if (!job->state) return no_scan_memory(job->call, job->error);
   job->memory = (char *)(job->state + most * job->pieces);
   tsr_status status = TSR_OK;
   for (job->first = 0; job->first < units && !status; job->first += most) {
@@ -459,7 +461,7 @@ static tsr_status do_units(scan_job *job, int64_t units)
 
 /* How many pieces a device's part of a line is: one, unless there are too few lines for all
  * workers. Pieces cost a second pass over the elements, so lines side by side come first. */
-static int64_t blocks_of(const scan_job *job, int64_t units, int64_t along)
+static int64_t blocks_of_member(const scan_job *job, int64_t units, int64_t along)
 {
   int64_t workers = tsr__worker_count(job->call->rt), blocks = along / PIECE;
   if (job->work->ordered || units * job->groups.members >= 2 * workers || blocks < 2) return 1;
@@ -481,7 +483,7 @@ static tsr_status whole_strip(const tsr__strip *s)
                             .step = reverse ? -s->after : s->after,
                             .runs = s->along };
   start_state(work, &s->call->rt->heap, &state);
-  go_on(work, &block, &state, s);
+  scan_block(work, &block, &state, s);
   tsr_status status = state.sums.failed ? TSR_ENOMEM : TSR_OK;
   if (work->sums) tsr__rows_free(&state.sums);
   return status;
@@ -503,17 +505,18 @@ tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, ts
   };
   tsr_status status = tsr__line_groups_find(call, &job.groups, error);
   int64_t units = 0, along = 0;
-  for (int g = 0; g < job.groups.count && !status; g++) units += strips_of(&job, g);
+  for (int g = 0; g < job.groups.count && !status; g++) units += strips_of_group(&job, g);
   for (int p = 0; p < call->part_count; p++)
-    if (sides_of(&job, p).along > along) along = sides_of(&job, p).along;
-  if (!status) job.blocks = blocks_of(&job, units, along);
+    if (sides_of_scan(&job, p).along > along) along = sides_of_scan(&job, p).along;
+  if (!status) job.blocks = blocks_of_member(&job, units, along);
   job.pieces = job.blocks * job.groups.members;
-  int64_t width =
-      call->part_count && sides_of(&job, 0).after < WIDTH ? sides_of(&job, 0).after : WIDTH;
+  int64_t width = call->part_count && sides_of_scan(&job, 0).after < WIDTH
+                      ? sides_of_scan(&job, 0).after
+                      : WIDTH;
   /* So many units to a task that it has about TASK elements. */
   job.together = TASK / (along / (job.blocks + !job.blocks) * width + 1) + 1;
   if (!status && along && units)
-    status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units);
+    status = job.pieces == 1 ? whole_lines(call, work, error) : do_scan_units(&job, units);
   if (call->traffic) {
     call->traffic->bytes += job.moved;
     call->traffic->escapes += job.escaped;

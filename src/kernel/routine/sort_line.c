@@ -40,7 +40,7 @@
   }
 
 /* The ones of a word that stands for an element. */
-static uint32_t all_of(const tsr__line *l)
+static uint32_t all_word_bits(const tsr__line *l)
 {
   return UINT32_MAX >> (32 - 8 * tsr_dtype_size(l->dtype));
 }
@@ -60,7 +60,7 @@ bool tsr__line_words32(const tsr__line *l, uint32_t *word)
   case TSR_BF16: FLOATS(uint32_t, uint16_t, 16, 0x7f80);
   default: FLOATS(uint32_t, uint32_t, 32, 0x7f800000);
   }
-  TURN(all_of(l))
+  TURN(all_word_bits(l))
   return odd;
 }
 
@@ -109,7 +109,7 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
 
 void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
 {
-  uint32_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : all_of(to), x;
+  uint32_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : all_word_bits(to), x;
   switch (to->dtype) {
   case TSR_I8: PUT(uint8_t, x ^ 0x80u);
   case TSR_I16: PUT(uint16_t, x ^ 0x8000u);

@@ -53,8 +53,8 @@ void tsr__line_results(const tsr__call *call, const tsr__call_part *part, void *
 void tsr__line_gather(const tsr__line *line, void *to);
 
 /* Writes elements row[0], row[1] .. of a line as elements first .. of the results' line: to->n of
- * them, but none beyond its end. Writes their places, too, if wanted: the rows themselves, unless the
- * line lists other places. NULL: nobody wants that result. */
+ * them, but none beyond its end. Writes their places, too, if wanted: the rows themselves, unless
+ * the line lists other places. NULL: nobody wants that result. */
 void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line *to, int64_t first,
                     void *const results[2]);
 
