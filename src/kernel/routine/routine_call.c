@@ -32,14 +32,14 @@ static const tsr_sharding *sharding_of_call(const tsr__call *call)
   return &call->program->shardings[number];
 }
 
-/* A table that is cut is looked into by those who hold it, whatever kernel the row names. */
+/* The devices that hold a sharded table look entries up in it, whatever kernel the row names. */
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
   if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
   return routines[tsr__call_node(call)->op](call, error);
 }
 
-/* Those that find their devices by the lines of a dim. */
+/* Whether a routine finds its devices by the lines of a dim. */
 static bool goes_by_lines(const tsr__gnode *g)
 {
   static tsr__routine_fn *const by_lines[] = { tsr__routine_cumsum, tsr__routine_cumprod,

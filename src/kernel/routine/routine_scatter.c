@@ -325,7 +325,8 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 {
   int64_t how = a->attr->how;
   bool joins = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
-  /* Those keep more than an element while they run, and are rounded once at the end. */
+  /* Sums and products of floats keep more than an element while they run, and are rounded once at
+   * the end. */
   if (joins && tsr__dtype_float(a->dtype)) return NULL;
   if (joins || how == TSR_SCATTER_SET) return whole_join_of(a->dtype, how);
   return extreme_of(a->dtype, how == TSR_SCATTER_MAX);

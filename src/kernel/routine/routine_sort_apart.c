@@ -202,7 +202,7 @@ static void leave_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < p.count; i++) place[i] = (uint32_t)(a->start[p.part] + p.start + i);
 }
 
-/* Those that may be among the first few of all: the first of the member's own order. */
+/* Gathers elements that may be among the first few of all: the first of the member's own order. */
 static void leave_few_task(void *user, int64_t task, int worker)
 {
   (void)worker;

@@ -163,7 +163,7 @@ typedef struct search {
   const int *member;
 } search;
 
-/* Run `u`, of whoever has it. */
+/* Finds run `u` at the member that has it. */
 static giving find_run(const looking *l, search *at, const lines *s, int64_t u)
 {
   int64_t index = index_at(l, s, at->part, u), limit = count_entries(l), place = -1;

@@ -45,7 +45,7 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a);
 void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join);
 
 /* Takes floats, each with its place: element t of line j of a strip has t * count + j; -1 is
- * skipped. Those of the operand lie in a row. */
+ * skipped. The operand's places lie in a row. */
 typedef void tsr__take_fn(void *user, const int64_t *place, const tsr__reals *x);
 
 /* Blocks of the operand, in order of their places, and of the updates, in theirs. */

@@ -402,7 +402,7 @@ static void find_last(apart *job, int part)
   }
 }
 
-/* Those of a group that are here. */
+/* Finds the members of a group that are here. */
 static void find_group_members(const apart *job, int group, unit *u)
 {
   const int members = job->groups.members;

@@ -341,7 +341,8 @@ static tsr_status make_result_buffers(job *j)
   const tsr__aggregate_ask *ask = j->ask;
   const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   for (int a = 0; a < ask->count; a++) {
-    /* Those make their own buffers when they are looked up. */
+    /* Aggregates over rows and over values in order make their own buffers when they are computed,
+     * after the records are read. */
     if (reads_one_row(ask->aggs[a].op) || needs_value_order(ask->aggs[a].op)) continue;
     for (int p = 0; p < ask->parts->count; p++) {
       int at = a * ask->parts->count + p, device = ask->parts->device[p];
@@ -387,8 +388,8 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
   }
 }
 
-/* Validity that says nothing goes. It was taken before it was known whether anything would be
- * null. */
+/* Drops bitmaps without a null. The bitmaps were made before any result was known to be null or
+ * not. */
 static void drop_valid(job *j)
 {
   int count = j->ask->count * j->ask->parts->count;

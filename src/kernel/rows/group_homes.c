@@ -138,7 +138,7 @@ static void keys_task(void *user, int64_t p, int worker)
     owner[g] = (uint16_t)(hash * (uint64_t)parts >> 32);
     number[g] = (int32_t)g;
   }
-  /* How many rows each group has, for those who number the rows of a group across parts. */
+  /* The number of rows of each group, for callers that number the rows of a group across parts. */
   if (!ask->counted) return;
   int64_t *of = tsr__cpu_data(ask->columns[(words + 1) * parts + p]);
   const uint32_t *group = h->local.group[p];
@@ -198,7 +198,8 @@ static void answer_keys_task(void *user, int64_t o, int worker)
     before[i] = at == i ? 0 : before[at];
     before[at] += of[i];
   }
-  /* That place was a counter meanwhile; before the first key of a group there are no rows. */
+  /* `before` of a group's first key served as a counter meanwhile; no rows lie before the first key
+   * of a group. */
   for (int64_t g = 0; g < h->owned.count[o]; g++) before[first[g]] = 0;
 }
 

@@ -54,8 +54,8 @@ void tsr__loans_return(tsr__loans *loans)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* A slot of a bin's table: the key's only word, or its hash, and its first row in the bin. It is
- * taken if `bin` is the bin being grouped, so that tables are never cleared in between. */
+/* A slot of a bin's table: the key's only word, or its hash, and its first row in the bin. A slot
+ * is taken if `bin` is the bin being grouped, so that tables are never cleared in between. */
 typedef struct slot {
   uint64_t key;
   uint32_t at, bin;
@@ -212,8 +212,8 @@ static codes codes_of_task(const job *j, int64_t task)
   return (codes){ cut.part, j->part[cut.part].firsts[0], cut.start, cut.start + cut.count };
 }
 
-/* A task has codes, not rows, so two tasks never write one table entry. They may mark rows of the
- * same word of marks, unless one task has all codes of the part. */
+/* A task has codes, not rows, so two tasks never write one table entry. Two tasks may mark rows of
+ * the same word of marks, unless one task has all codes of the part. */
 static void join_codes_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -266,8 +266,8 @@ static void assign_task(void *user, int64_t task, int worker)
     for (int64_t r = cut.start; r < end; r++) group[r] = number[word[r]];
 }
 
-/* The tables of several parts stay: owners read from them the codes that parts share. They outlive
- * the job as buffers of their own, while loans end with it. */
+/* The tables of several parts stay: owners read from them the codes that parts share. The tables
+ * outlive the job as buffers of their own, while loans end with the job. */
 static bool tables_room(job *j)
 {
   tsr__grouped *out = j->out;
@@ -494,8 +494,8 @@ static void bin_task(void *user, int64_t task, int worker)
   table *t = &j->tables[worker];
   if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
   const uint64_t *word = at->bin_bits ? at->bin_word : at->word;
-  /* Tags begin at 1: fresh tables are zero, and so belong to no bin. They are tasks' numbers, so
-   * no two bins that share a worker's table have the same. */
+  /* Tags begin at 1: fresh tables are zero, and so belong to no bin. Tags are tasks' numbers, so no
+   * two bins that share a worker's table have the same tag. */
   bin b = { word + cut->start, at->rows, cut->count, (uint32_t)task + 1, j->seed, worker };
   /* Without bins the rows are in order already, and the groups' list itself takes the first
    * rows. */

@@ -2,9 +2,9 @@
  *
  *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
  *
- * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all
- * sums fit follows from the span of exponents, which a look at some rows proposes and each value
- * that is added is held against. */
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. All sums fit
+ * because of the span of exponents: a sample of rows proposes the span, and each value that is
+ * added is checked against the span. */
 #include "kernel/rows/group_record.h"
 
 #include "kernel/rows/pieces.h"
@@ -474,7 +474,7 @@ void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *
 {
   for (int k = 0; k < plan->count; k++) {
     const tsr__group_record *t = &plan->item[k];
-    /* Those lie beside the records and join by their own function. */
+    /* Rows of doubles lie beside the records and join by their own function. */
     if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2) continue;
     place to = { into->record + t->offset, plan->stride };
     place of = { from->record + t->offset, plan->stride };

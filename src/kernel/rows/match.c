@@ -329,7 +329,7 @@ static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int 
 {
   bool all = how == TSR__MATCH_LEFT;
   int64_t at = 0;
-  /* It ends when all are found: the last one stands at the piece's count. */
+  /* The loop ends when all rows are found: the last one stands at the piece's count. */
   for (int64_t r = piece->begin; at < piece->count; r++) {
     out[at] = (uint32_t)r;
     at += all | ((keep->match[r - piece->begin] != TSR__NO_ROW) == keep->hits);

@@ -315,7 +315,7 @@ tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__
     status = tsr__cancelled(error, "join");
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_results_task, &h))
     status = tsr__cancelled(error, "join");
-  /* They counted right rows until here, and are to count results. */
+  /* `rows` counted right rows until here, and counts results from here on. */
   if (!status) memset(m->rows, 0, (size_t)m->parts * sizeof *m->rows);
   if (!status) status = tsr__match_number(m, error);
   if (status) tsr__match_free(m);

@@ -187,7 +187,7 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
       if (slot->key == key && (t->words == 1 || same_right(t, slot->row, row))) break;
       at = around(t, at);
       f->steps++;
-      /* Keys can be chosen to crowd only by who knows the seed; equal keys share a slot. A full
+      /* Only an author of keys who knew the seed could crowd them; equal keys share a slot. A full
        * range is still possible where its share of keys is too large. */
       if (at == first) {
         f->full = true;
@@ -372,7 +372,7 @@ static uint32_t find_right_row(const tsr__match_table *t, uint64_t hash, int64_t
   return TSR__NO_ROW;
 }
 
-/* The slots of GROUP rows are fetched before the first is looked at. So memory is waited for once,
+/* The slots of GROUP rows are fetched before the first is looked at. A group waits for memory once,
  * not once a row. */
 static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {

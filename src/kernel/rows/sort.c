@@ -418,8 +418,8 @@ static void look_for_order_task(void *user, int64_t task, int worker)
 }
 
 /* Each part as a segment, or in pieces that are left as they are. Data that is sorted already is
- * common, and costs one look. Its pieces are leaves to be left as they are, many, so that all
- * workers write the identity. */
+ * common, and costs one look. Pieces of sorted data become many leaves that stay as they are, so
+ * that all workers write the identity. */
 static tsr_status first_segments(sorter *s)
 {
   for (int p = 0; p < s->parts->count; p++) atomic_store(&s->lanes[p].unsorted, false);

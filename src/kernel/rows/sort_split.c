@@ -4,8 +4,8 @@
  *   part 0   5 1 9 5      splitter: key 5 of part 0, row 3       part 0 gets   5(row 0) 1 | 2 3
  *   part 1   2 5 3                                               part 1 gets   9 5(row 3) | 5
  *
- * Splitters are quantiles of a sample. They name a row and not only a key, so a key that half of
- * the rows have is spread over parts like any other.
+ * Splitters are quantiles of a sample. A splitter names a row and not only a key, so a key that
+ * half of the rows have is spread over parts like any other.
  *
  * Invariant: rows before a splitter, in that order, go to lower parts than the splitter's row. */
 #include "kernel/device/cpu.h"
