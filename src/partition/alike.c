@@ -47,7 +47,7 @@ struct tsr__alike {
 
 typedef struct tsr__alike alike;
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *typed_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
@@ -79,7 +79,7 @@ static int64_t count_elements(const tsr__gnode *node)
   return count;
 }
 
-static bool same_type(const tsr__gnode *a, const tsr__gnode *b)
+static bool same_node_type(const tsr__gnode *a, const tsr__gnode *b)
 {
   return a->dtype == b->dtype && a->rank == b->rank &&
          !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
@@ -99,8 +99,8 @@ void tsr__alike_type(tsr__flow *flow, int n)
 {
   enum { LOOKS = 16 };
   alike *a = flow->alike;
-  const tsr__gnode *node = node_of(flow, n);
-  if (n && same_type(node, node - 1)) {
+  const tsr__gnode *node = typed_node(flow, n);
+  if (n && same_node_type(node, node - 1)) {
     flow->type[n] = flow->type[n - 1];
     return;
   }
@@ -108,7 +108,7 @@ void tsr__alike_type(tsr__flow *flow, int n)
   int looks = 0;
   for (; a->types[at] && looks < LOOKS; at = (at + 1) & mask, looks++) {
     flow->type[n] = a->types[at] - 1;
-    if (same_type(node, node_of(flow, a->examples[a->types[at] - 1]))) return;
+    if (same_node_type(node, typed_node(flow, a->examples[a->types[at] - 1]))) return;
   }
   flow->type[n] = a->type_count;
   a->examples[a->type_count] = n;
@@ -124,11 +124,11 @@ int64_t tsr__alike_elements(const tsr__flow *flow, int n)
 /* ---- terms ---- */
 
 /* Whether its types say all of its shape: it is one of those whose terms and ways are kept. */
-static bool is_plain(const tsr__flow *flow, int n)
+static bool is_plain_node(const tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   bool plain = node->in_count <= TSR__FEW && !node->result_count && !node->region_count;
-  TSR_FOR_OPERANDS (flow->program, node, i, o) plain = plain && !node_of(flow, o)->result_count;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) plain = plain && !typed_node(flow, o)->result_count;
   return plain;
 }
 
@@ -148,14 +148,14 @@ static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
 }
 
 /* A view of what is made anywhere is made, too: nothing is exchanged for it. */
-static bool is_made(const tsr__flow *flow, int n)
+static bool is_made_view(const tsr__flow *flow, int n)
 {
-  return flow->free[n] && tsr__ops[node_of(flow, n)->op].lowering == TSR__LOW_VIEW;
+  return flow->free[n] && tsr__ops[typed_node(flow, n)->op].lowering == TSR__LOW_VIEW;
 }
 
 static const tsr__terms *make_terms(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   tsr__factors factors;
   tsr__terms *terms =
       tsr__arena_new(flow->arena, sizeof *terms + (size_t)node->in_count * sizeof *terms->in);
@@ -164,12 +164,12 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   tsr__factors_of(flow->program, n, &factors);
   terms->count = (uint8_t)factors.count;
   memcpy(terms->kind, factors.kind, sizeof terms->kind);
-  for (int f = 0; f < factors.count && is_made(flow, n); f++)
+  for (int f = 0; f < factors.count && is_made_view(flow, n); f++)
     if (terms->kind[f] == TSR__FACTOR_PERMUTE) terms->kind[f] = TSR__FACTOR_REPLICATE;
   memcpy(terms->out, factors.out, sizeof terms->out);
   for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
   terms->operands = node->in_count;
-  terms->plain = is_plain(flow, n);
+  terms->plain = is_plain_node(flow, n);
   return terms->plain ? share_terms(flow->alike, terms) : terms;
 }
 
@@ -177,9 +177,9 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
  * own. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   if (flow->terms[n]) return flow->terms[n];
-  if (!is_plain(flow, n) || is_made(flow, n)) return flow->terms[n] = make_terms(flow, n);
+  if (!is_plain_node(flow, n) || is_made_view(flow, n)) return flow->terms[n] = make_terms(flow, n);
   like mine = { .attr = node->attr,
                 .op = node->op,
                 .in_count = (uint16_t)node->in_count,
@@ -200,7 +200,7 @@ const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 
 void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   *out = (tsr__question){ .terms = tsr__alike_terms(flow, n) };
   if (!out->terms || !out->terms->plain) return;
   uint8_t consts = 0, free = 0;
@@ -238,7 +238,7 @@ bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *ma
 }
 
 /* Of a node of few operands, whose number, or a dim's, is the lead. */
-static inline key key_of(const tsr__question *q)
+static inline key question_key(const tsr__question *q)
 {
   return (key){ .terms = q->terms,
                 .types = (uint64_t)(uint32_t)q->type << 32 | (uint32_t)q->types[0],
@@ -249,7 +249,7 @@ static inline key key_of(const tsr__question *q)
                         (uint64_t)q->how << 32 | (uint64_t)q->reduces << 16 | (uint16_t)q->lead };
 }
 
-static inline bool same_key(key a, key b)
+static inline bool same_question_key(key a, key b)
 {
   return a.terms == b.terms && a.places == b.places && a.rest == b.rest && a.types == b.types &&
          a.others == b.others;
@@ -272,21 +272,21 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
   if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
   flow->failed |= !a->ways;
   if (!a->ways) return NULL;
-  key k = key_of(q);
+  key k = question_key(q);
   const answer *kept = answer_of(a, k);
-  return same_key(kept->of, k) ? kept->way : NULL;
+  return same_question_key(kept->of, k) ? kept->way : NULL;
 }
 
 /* What meets is weighed here, once for all that are alike; the rest weighs itself when it is
  * fresh. */
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
-  size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;
+  size_t bytes = sizeof *way + (size_t)typed_node(flow, n)->in_count * sizeof *way->need;
   bool keeps = !flow->failed && q->terms->plain && !flow->claims;
   tsr__way *copy = keeps ? tsr__arena_raw(flow->arena, bytes) : NULL;
   if (!copy) return;
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);
-  key k = key_of(q);
+  key k = question_key(q);
   *answer_of(flow->alike, k) = (answer){ k, copy };
 }

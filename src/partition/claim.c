@@ -15,7 +15,7 @@
  * Where all dims have one priority there is nothing to claim. */
 #include "partition/flow.h"
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *claimed_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
@@ -53,7 +53,7 @@ static void add_cuts(const tsr_sharding *place, const int8_t *map, const tsr__te
  * -2: none is left. Of more than 63 operands the first ones speak for all. */
 static int next_by_size(const tsr__flow *flow, int n, uint64_t *done)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   int64_t most = -1;
   int next = -2, count = node->in_count < 63 ? node->in_count : 63;
   for (int i = 0; i <= count; i++) {
@@ -71,7 +71,7 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
   uint64_t done = 0;
   memset(out, 0, sizeof *out);
   for (int i = next_by_size(flow, n, &done); i > -2; i = next_by_size(flow, n, &done)) {
-    int o = i < 0 ? n : tsr__in(flow->program, node_of(flow, n), i);
+    int o = i < 0 ? n : tsr__in(flow->program, claimed_node(flow, n), i);
     add_cuts(&flow->claims[o], i < 0 ? terms->out : terms->in[i], terms, out);
   }
   return out->used;
@@ -108,7 +108,7 @@ static void extend_claim(tsr_sharding *claim, const int8_t *map, int rank, const
 }
 
 /* What combines nothing passes its operands' dims on as they are. */
-static bool passes_on(const tsr__terms *terms)
+static bool passes_dims_on(const tsr__terms *terms)
 {
   for (int f = 0; f < terms->count; f++)
     if (terms->kind[f] == TSR__FACTOR_REDUCE || terms->kind[f] == TSR__FACTOR_MEET) return false;
@@ -119,15 +119,16 @@ static bool passes_on(const tsr__terms *terms)
  * into. */
 static void pass_claims(tsr__flow *flow, int n, bool all)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   if (!node->in_count || (flow->fixed[n] && !(node->flags & TSR__PLACED))) return;
   const tsr__terms *terms = tsr__alike_terms(flow, n);
   tsr__cuts cuts;
-  if (!terms || (!all && !passes_on(terms)) || !tsr__flow_claimed(flow, n, terms, &cuts)) return;
+  if (!terms || (!all && !passes_dims_on(terms)) || !tsr__flow_claimed(flow, n, terms, &cuts))
+    return;
   if (can_claim(flow, n)) extend_claim(&flow->claims[n], terms->out, node->rank, &cuts);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (can_claim(flow, o))
-      extend_claim(&flow->claims[o], terms->in[i], node_of(flow, o)->rank, &cuts);
+      extend_claim(&flow->claims[o], terms->in[i], claimed_node(flow, o)->rank, &cuts);
 }
 
 /* ---- rounds ---- */
@@ -135,7 +136,7 @@ static void pass_claims(tsr__flow *flow, int n, bool all)
 /* Adds to a node's claims the dims of a priority that its user placed. */
 static void claim_dims(tsr__flow *flow, int n, int priority)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   const tsr_sharding *place = &flow->places[node->sharding];
   int8_t map[TSR_MAX_RANK];
   tsr__cuts cuts = { .mesh = place->mesh };
@@ -168,7 +169,7 @@ static unsigned given(const tsr__flow *flow)
 {
   unsigned mask = 0;
   for (int n = 0; n < flow->program->node_count; n++) {
-    const tsr__gnode *node = node_of(flow, n);
+    const tsr__gnode *node = claimed_node(flow, n);
     const tsr_sharding *place = &flow->places[node->sharding];
     if (!(node->flags & TSR__PLACED)) continue;
     for (int d = 0; d < TSR_MAX_RANK; d++)

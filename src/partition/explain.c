@@ -41,7 +41,7 @@ static void add_axes(const tsr__note *note, tsr__text *out)
 }
 
 /* "%3 f64[8]@(x)", with the number that tsr_dump gives; what was inserted has none. */
-static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
+static void add_node_type(const tsr__partitioned *parts, int node, tsr__text *out)
 {
   const tsr__program *program = &parts->program;
   const tsr__gnode *g = &program->nodes[node];
@@ -75,7 +75,7 @@ static void add_fellows(const tsr__partitioned *parts, int first, tsr__text *out
     tsr__text_add(out, named < count ? ", " : " and ");
     add_who(program, n, out);
     tsr__text_add(out, " those of ");
-    add_type(parts, tsr__in(program, &program->nodes[n], 0), out);
+    add_node_type(parts, tsr__in(program, &program->nodes[n], 0), out);
   }
   if (count > NAMED) tsr__text_add(out, " and %d more", count - NAMED);
 }
@@ -101,7 +101,7 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " reduces sharded dims of ");
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   add_fellows(parts, note->node, out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
   add_transpose(parts, note, note->node, out);
@@ -114,7 +114,7 @@ static void add_along(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " runs along the sharded dim %d of ", tsr__dim_of(&parts->program, node));
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, "\n");
 }
 
@@ -125,13 +125,14 @@ static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr
   add_who(&parts->program, note->node, out);
   bool looks = tsr__has_table(node->op);
   tsr__text_add(out, looks ? " looks up elements of " : " has updates ");
-  add_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
+  add_node_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
   tsr__text_add(out, looks ? ", of which each device gives those that it holds\n"
                            : ", of which each device adds up those that it holds\n");
 }
 
 /* Which dims a move puts together: "dim 0", "dims 0 and 2". */
-static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank, tsr__text *out)
+static void add_whole_dims(const tsr_sharding *from, const tsr_sharding *to, int rank,
+                           tsr__text *out)
 {
   int dims[TSR_MAX_RANK], count = 0;
   for (int d = 0; d < rank; d++)
@@ -142,7 +143,7 @@ static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank,
 }
 
 /* The product whose parts, or the sum of them, a node moves. */
-static int parts_of(const tsr__program *program, int node)
+static int product_of_move(const tsr__program *program, int node)
 {
   while (tsr__ops[program->nodes[node].op].shape_rule != TSR__SH_DOT)
     node = tsr__in(program, &program->nodes[node], 0);
@@ -174,11 +175,11 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   bool own = placed || note->cause == TSR__CAUSE_ROWS || note->user < 0;
   const tsr__why_words *why = placed ? &tsr__whys[tsr__why_of(&parts->program, node)] : NULL;
   int who = own ? note->node : note->user;
-  if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
+  if (note->cause == TSR__CAUSE_PARTS) who = product_of_move(&parts->program, note->node);
   tsr__text_add(out, "    ");
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, " -> ");
-  add_type(parts, note->node, out);
+  add_node_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
   if (why) add_named(&parts->program, who, why->who, out);
   else add_who(&parts->program, who, out);
@@ -186,7 +187,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   if (note->cause == TSR__CAUSE_WHOLE) {
     const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];
     const tsr_sharding *places = parts->program.shardings;
-    add_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
+    add_whole_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
     tsr__text_add(out, " whole on every device");
   }
   add_transpose(parts, note, who, out);
@@ -198,8 +199,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
 }
 
 /* The bytes of a note and of those that travel with it. */
-static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*counted)[2],
-                      tsr__text *out)
+static void add_note_bytes(const tsr__partitioned *parts, int lead, const int64_t (*counted)[2],
+                           tsr__text *out)
 {
   const tsr__note *note = &parts->notes[lead];
   int64_t bytes = 0, of_run[2] = { 0 };
@@ -280,7 +281,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     tsr__text_add(out, "%s", move_names[note->move]);
     add_axes(note, out);
     tsr__text_add(out, ": ");
-    add_bytes(partitioned, i, counted, out);
+    add_note_bytes(partitioned, i, counted, out);
     tsr__text_add(out, "\n");
     for (int k = i; k >= 0; k = partitioned->notes[k].next)
       add_why(partitioned, &partitioned->notes[k], out);

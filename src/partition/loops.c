@@ -32,7 +32,7 @@ typedef struct opened {
  * lie decides what its regions do, so it is asked in rounds:
  *
  *   find_operands   where operands lie by the program before the node: propagation as of now
- *   find_places     plan the regions so; a carry that was nowhere and comes to lie somewhere does
+ *   find_result_places plan the regions so; a carry that was nowhere and comes to lie somewhere does
  *                   so from the next round on. Each round settles one more, or is the last
  *   plan_regions    plan them for good: what a step gives is constrained to where it takes it
  *   add_loop        the node in the program around it, with operands constrained likewise
@@ -99,7 +99,7 @@ typedef struct closing {
 /*   numbers of a run   | those of the region's formulas | the step |
  *
  * The step is one element everywhere, written before each run of the region's plan. */
-static int32_t add_number(closing *c, const char *site)
+static int32_t add_step_number(closing *c, const char *site)
 {
   tsr__gnode number = {
     .op = TSR__OP_CONST, .dtype = TSR_I64, .param_count = 1, .param = c->region->program.param_count
@@ -113,7 +113,7 @@ static int32_t add_argument(closing *c, int n, const char *site)
 {
   tsr__gnode node = c->region->program.nodes[n];
   int i = tsr__index_of(&c->region->program, &node), operand = tsr__loop_operand(c->of->attr, i);
-  if (operand < 0) return add_number(c, site);
+  if (operand < 0) return add_step_number(c, site);
   tsr_sharding at = c->of->at[operand];
   /* The region sees one step of it. */
   if (is_slice(c->of, operand)) at = shifted(&at, 1);
@@ -154,7 +154,7 @@ typedef struct wish {
 } wish;
 
 /* Node `at` where it is wanted; itself where nothing is. */
-static int32_t constrain(tsr__program *p, int32_t at, wish w)
+static int32_t constrain_node(tsr__program *p, int32_t at, wish w)
 {
   const tsr_sharding *to = w.to;
   if (!to->mesh) return at;
@@ -178,7 +178,7 @@ static int32_t add_result(closing *c, int i, const tsr_sharding *want)
   int32_t at = c->place[c->region->results[i]];
   bool chosen = c->of->attr->kind == TSR__LOOP_SWITCH;
   wish w = { want, tsr__site_at(p, at), chosen ? TSR__WHY_LEFT : TSR__WHY_NEXT };
-  if (want) at = constrain(p, at, w);
+  if (want) at = constrain_node(p, at, w);
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
@@ -277,7 +277,7 @@ static tsr_sharding result_place(const tsr__inner *inner, int i)
 
 /* Where the results of a node's regions come to lie, if nothing is asked of them; each of the first
  * region that has it somewhere. *moved: a carry is somewhere now that was not. */
-static tsr_status find_places(const opener *p, opened *o, bool *moved)
+static tsr_status find_result_places(const opener *p, opened *o, bool *moved)
 {
   /* Bodies of a switch have the same results, so the first of them that has a place for one
    * decides. Of loops the last region is the body; that of a while before it only asks. */
@@ -316,7 +316,7 @@ static tsr_status plan_regions(const opener *p, opened *o)
   bool moved = true;
   /* No more rounds than carries: each but the last settles one, and none is unsettled again. */
   for (int round = 0; moved && round <= o->attr->carries; round++)
-    if (find_places(p, o, &moved)) return p->error->status;
+    if (find_result_places(p, o, &moved)) return p->error->status;
   /* The condition gives a bool, which is nobody's carry. */
   bool asks = o->attr->kind == TSR__LOOP_WHILE;
   for (int r = 0; r < o->node->region_count; r++) {
@@ -356,7 +356,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   for (int i = 0; i < node.in_count; i++) {
     w.to = &o->at[i];
     w.why = is_slice(o, i) ? TSR__WHY_STEPS : TSR__WHY_CARRIED;
-    in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], w);
+    in[i] = constrain_node(p->out, p->place[tsr__in(p->in, &node, i)], w);
     if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }
   /* Regions stay those of the program that was given: it shares them. */
@@ -371,7 +371,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   return p->place[o->n] < 0 ? tsr__plan_no_memory(p->error) : TSR_OK;
 }
 
-static tsr_status open_loop(const opener *p, int n)
+static tsr_status plan_loop_node(const opener *p, int n)
 {
   const tsr__gnode *node = &p->in->nodes[n];
   opened o = {
@@ -387,14 +387,14 @@ static tsr_status open_loop(const opener *p, int n)
 
 /* A result of a loop lies where that leaves it. */
 /* A part of a loop is placed like what a user placed: propagation is not to choose. */
-static void place_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
+static void place_loop_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
 {
   int i = tsr__index_of(p->in, node);
   node->sharding = p->out->results[loop->first_result + i].sharding;
   if (node->sharding) node->flags |= TSR__PLACED;
 }
 
-static tsr_status copy(const opener *p, int n)
+static tsr_status copy_plain_node(const opener *p, int n)
 {
   tsr__gnode node = p->in->nodes[n];
   int32_t *in = tsr__arena_new(p->arena, ((size_t)node.in_count + 1) * sizeof *in);
@@ -403,7 +403,8 @@ static tsr_status copy(const opener *p, int n)
     int o = tsr__in(p->in, &node, i);
     in[i] = o < 0 ? -1 : p->place[o];
     bool part = o >= 0 && tsr__ops[node.op].lowering == TSR__LOW_PART;
-    if (part && tsr__is_loop(p->in->nodes[o].op)) place_result(p, &p->out->nodes[in[i]], &node);
+    if (part && tsr__is_loop(p->in->nodes[o].op))
+      place_loop_result(p, &p->out->nodes[in[i]], &node);
   }
   p->place[n] =
       tsr__program_add(p->out, &node, (tsr__links){ in, node.in_count }, tsr__site_at(p->in, n));
@@ -423,6 +424,7 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
   for (int i = 1; i < program->sharding_count; i++)
     tsr__program_sharding(out, &program->shardings[i]);
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__is_loop(program->nodes[n].op) ? open_loop(&p, n) : copy(&p, n)) return error->status;
+    if (tsr__is_loop(program->nodes[n].op) ? plan_loop_node(&p, n) : copy_plain_node(&p, n))
+      return error->status;
   return out->failed ? tsr__plan_no_memory(error) : TSR_OK;
 }

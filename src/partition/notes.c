@@ -39,7 +39,7 @@ typedef struct maker {
   weighed weighed[WEIGHED]; /* by hash; from == to: none */
 } maker;
 
-static const tsr_sharding *sharding_of(const maker *m, int node)
+static const tsr_sharding *node_sharding(const maker *m, int node)
 {
   return &m->out->program.shardings[m->out->program.nodes[node].sharding];
 }
@@ -97,11 +97,11 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
            length > 2 ? spec + 1 : "-");
 }
 
-static weighed weigh(maker *m, int n)
+static weighed weigh_reshard(maker *m, int n)
 {
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n], *in = &program->nodes[tsr__in(program, node, 0)];
-  const tsr_sharding *from = &program->shardings[in->sharding], *to = sharding_of(m, n);
+  const tsr_sharding *from = &program->shardings[in->sharding], *to = node_sharding(m, n);
   /* One place a hash, and what comes last stays: notes of one kind mostly follow each other. All
    * of the key is compared. */
   weighed *known = &m->weighed[(in->sharding * 7u + node->sharding + node->dtype) % WEIGHED];
@@ -124,8 +124,8 @@ static void note_move(maker *m, int n, tsr__note *note)
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n];
   int in = tsr__in(program, node, 0);
-  const tsr_sharding *from = sharding_of(m, in), *to = sharding_of(m, n);
-  weighed move = weigh(m, n);
+  const tsr_sharding *from = node_sharding(m, in), *to = node_sharding(m, n);
+  weighed move = weigh_reshard(m, n);
   note->move = move.move;
   note->axes = move.axes;
   note->cause = node->cause;
@@ -147,7 +147,7 @@ static void note_move(maker *m, int n, tsr__note *note)
 /* Bytes stay 0 until the run counts them. */
 static void note_rows(const maker *m, int n, tsr__note *note)
 {
-  const tsr_sharding *at = sharding_of(m, n);
+  const tsr_sharding *at = node_sharding(m, n);
   note->move = TSR__MOVE_ROWS;
   note->cause = TSR__CAUSE_ROWS;
   note->axes = (uint8_t)tsr__dim_axes(at, 0);
@@ -205,7 +205,7 @@ static void note_blocks(const maker *m, int n, tsr__note *note)
 
 /* ---- reductions ---- */
 
-static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int position)
+static int64_t count_local_elements(const tsr__meeting *m, const tsr_sharding *at, int position)
 {
   int64_t count = 1, start, size;
   for (int d = 0; d < m->node->rank; d++) {
@@ -224,7 +224,7 @@ static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int po
  *
  * Of a scattered result each piece has its own leader, so partials cross in pieces, which are as
  * many bytes, and copies go only along axes that do not cut it. */
-static bool leads(const tsr_mesh *mesh, unsigned axes, int position)
+static bool leads_meeting(const tsr_mesh *mesh, unsigned axes, int position)
 {
   for (int a = 0; a < mesh->axis_count; a++)
     if (axes >> a & 1 && tsr__mesh_coord(mesh, position, a) != 0) return false;
@@ -246,8 +246,8 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   tsr_sharding at = tsr__partial_place(m->at, m->axes);
   unsigned copied = m->axes & ~(tsr__used_axes(m->at) | m->at->unreduced);
   for (int p = 0; p < mesh->device_count; p++) {
-    if (!leads(mesh, m->axes, p)) continue;
-    int64_t count = local_count(m, &at, p);
+    if (!leads_meeting(mesh, m->axes, p)) continue;
+    int64_t count = count_local_elements(m, &at, p);
     tsr_box box = { .size = { count } };
     bytes += accum ? tsr__accum_bytes(accum, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
@@ -277,8 +277,8 @@ int64_t tsr__joining_bytes(const tsr__meeting *m)
 {
   int64_t bytes = 0;
   for (int p = 0; p < m->at->mesh->device_count; p++) {
-    if (!leads(m->at->mesh, m->axes, p)) continue;
-    int64_t count = local_count(m, m->at, p);
+    if (!leads_meeting(m->at->mesh, m->axes, p)) continue;
+    int64_t count = count_local_elements(m, m->at, p);
     bytes +=
         scattered_bytes(m, p, count) + count * (int64_t)tsr_dtype_size((tsr_dtype)m->node->dtype);
   }
@@ -315,7 +315,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   const tsr__gnode *node = &program->nodes[n];
   int in = tsr__in(program, node, 0);
   const tsr__gnode *x = &program->nodes[in];
-  const tsr_sharding *at = sharding_of(m, in);
+  const tsr_sharding *at = node_sharding(m, in);
   uint32_t dims = tsr__reduce_of(program, node)->dims;
   int kept = -1;
   /* Of several reductions each would want another. */
@@ -344,14 +344,14 @@ static bool together(const maker *m, int a, int b)
 {
   return m->meets[a] == m->meets[b] &&
          m->out->program.nodes[a].reduce_axes == m->out->program.nodes[b].reduce_axes &&
-         sharding_of(m, a)->mesh == sharding_of(m, b)->mesh &&
+         node_sharding(m, a)->mesh == node_sharding(m, b)->mesh &&
          tsr__scattered_alike(&m->out->program, &m->out->program.nodes[a],
                               &m->out->program.nodes[b]);
 }
 
 /* The note that a reduction's partials belong to, if one was made already. */
 /* Few kinds meet in a stage, so its list is walked. */
-static tsr__note *note_of(const maker *m, int n)
+static tsr__note *all_reduce_note(const maker *m, int n)
 {
   for (int i = m->first_note[m->meets[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
     if (together(m, m->out->notes[i - 1].node, n)) return &m->out->notes[i - 1];
@@ -366,7 +366,7 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
   note->move = scattered ? TSR__MOVE_REDUCE_SCATTER : TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_REDUCED;
   note->axes = m->out->program.nodes[n].reduce_axes;
-  note->mesh = sharding_of(m, n)->mesh;
+  note->mesh = node_sharding(m, n)->mesh;
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
@@ -377,7 +377,7 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
 static void add_reduction(const maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
-  tsr__meeting meeting = { program, &program->nodes[n], sharding_of(m, n), note->axes };
+  tsr__meeting meeting = { program, &program->nodes[n], node_sharding(m, n), note->axes };
   for (int k = 0; k < 2; k++) {
     int accum = m->of_node[2 * n + k];
     /* Shared accumulators travel once: a mean and a sum of one operand. */
@@ -440,7 +440,7 @@ static tsr_status note_along(maker *m, int n)
 static tsr_status note_join(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
-  const tsr_sharding *at = sharding_of(m, n);
+  const tsr_sharding *at = node_sharding(m, n);
   tsr__note *note = new_note(m);
   if (!note) return m->error->status;
   note->move = tsr__has_table(node->op) ? TSR__MOVE_LOOK : TSR__MOVE_ALL_REDUCE;
@@ -463,12 +463,12 @@ static tsr_status note_node(maker *m, int n)
   if (node->reduce_axes && tsr__ops[node->op].acc == TSR__ACC_NONE) return note_join(m, n);
   if (tsr__ops[node->op].prefix[0] || tsr__ops[node->op].least_cut) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
-  tsr__note *note = reduces ? note_of(m, n) : NULL;
+  tsr__note *note = reduces ? all_reduce_note(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
   bool shifts = tsr__node_shifts(&m->out->program, n);
   bool blocks = tsr__ops[node->op].shape_rule == TSR__SH_BLOCKS;
   if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts && !blocks) return TSR_OK;
-  if (evens && !sharding_of(m, n)->mesh) return TSR_OK;
+  if (evens && !node_sharding(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
     if (!note) return m->error->status;
@@ -482,7 +482,7 @@ static tsr_status note_node(maker *m, int n)
   return TSR_OK;
 }
 
-static tsr_status prepare(maker *m, tsr__arena *arena)
+static tsr_status prepare_maker(maker *m, tsr__arena *arena)
 {
   const tsr__program *program = &m->out->program;
   m->arena = arena;
@@ -513,7 +513,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
 }
 
 /* Gives the list its exact length, by which it is freed. */
-static tsr_status trim(maker *m)
+static tsr_status trim_notes(maker *m)
 {
   tsr__partitioned *out = m->out;
   size_t size = (size_t)out->note_count * sizeof *out->notes;
@@ -540,7 +540,7 @@ tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error 
     for (int n = 0; n < out->program.node_count; n++) out->program.nodes[n].with = 0;
     return TSR_OK;
   }
-  tsr_status status = prepare(&m, arena);
+  tsr_status status = prepare_maker(&m, arena);
   for (int n = 0; n < out->program.node_count && !status; n++) {
     out->program.nodes[n].with = 0;
     status = note_node(&m, n);
@@ -551,6 +551,6 @@ tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error 
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
   if (!status && !tsr__trips(out, m.stage, m.meets, arena))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to explain a program");
-  tsr_status trimmed = trim(&m);
+  tsr_status trimmed = trim_notes(&m);
   return status ? status : trimmed;
 }

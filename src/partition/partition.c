@@ -41,7 +41,7 @@ typedef struct rewrite {
 
 /* Adds a node on account of traced node `n`; the caller says whose origin it is. A failure is told
  * once, here: callers that get -1 return r->error->status and say nothing more. */
-static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
+static int add_result_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
 {
   int index = tsr__program_add(&r->out->program, node, in, tsr__site_at(r->in, n));
   if (index < 0) {
@@ -58,7 +58,7 @@ typedef struct place_text {
 } place_text;
 
 /* "f64[8]@(x) on mesh (x=4)" */
-static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
+static place_text placed_type_text(const tsr__gnode *node, const tsr_sharding *at)
 {
   place_text out;
   char type[140];
@@ -80,23 +80,25 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
     return tsr__error_set(r->error, TSR_EAXIS,
                           "tsr_%s: %s is needed as %s, but the meshes have different devices; "
                           "place both arrays on the same devices%s%s",
-                          name, say_place(operand, from).text, say_place(operand, to).text,
-                          site ? "\n    used at " : "", site ? site : "");
+                          name, placed_type_text(operand, from).text,
+                          placed_type_text(operand, to).text, site ? "\n    used at " : "",
+                          site ? site : "");
   return TSR_OK;
 }
 
 /* Where ragged rows end is known to the run alone, and a RESHARD copies by borders that the plan
  * knows. What rebalances them is a node of its own (TSR__SH_EVEN), which never comes here as a
  * move. */
-static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
-                             const tsr_sharding *to)
+static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
+                                  const tsr_sharding *to)
 {
   const tsr__gnode *node = &r->in->nodes[operand];
   if (!r->flow->ragged[operand]) return TSR_OK;
   return tsr__error_set(
       r->error, TSR_EUNSUPPORTED,
       "tsr_%s: %s has uneven rows after a filter and is needed as %s; rebalance the array first",
-      tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text, say_place(node, to).text);
+      tsr__ops[r->in->nodes[user].op].name, placed_type_text(node, from).text,
+      placed_type_text(node, to).text);
 }
 
 /* The reshard or constraint on whose account operands of `user` move, -1 for none: itself, or one
@@ -157,7 +159,7 @@ static int made_there(rewrite *r, int n, int sharding)
   node.sharding = (uint16_t)sharding;
   node.flags &= (uint8_t)~TSR__ROOT;
   if (number >= 0) number = r->out->home[number];
-  int index = add_node(r, &node, (tsr__links){ &number, node.in_count }, n);
+  int index = add_result_node(r, &node, (tsr__links){ &number, node.in_count }, n);
   return keep_move(r, at, index);
 }
 
@@ -168,7 +170,7 @@ typedef struct move_cause {
 
 /* A node of the result in another sharding, which says why as the one does that it is moved for.
  * Flags of what it moves are not taken over: a root or kept node stays that one. */
-static int add_move(rewrite *r, int at, int sharding, move_cause why)
+static int add_reshard_node(rewrite *r, int at, int sharding, move_cause why)
 {
   const tsr__gnode *node = &r->out->program.nodes[at];
   tsr__gnode move = { .op = TSR__OP_RESHARD,
@@ -183,7 +185,7 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
   if (why.cause == TSR__CAUSE_PLACED) attr.why = tsr__why_of(r->in, &r->in->nodes[why.user]);
   memcpy(move.dims, node->dims, sizeof move.dims);
   move.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
-  int index = add_node(r, &move, TSR__LINKS(at), why.user);
+  int index = add_result_node(r, &move, TSR__LINKS(at), why.user);
   if (index >= 0) r->out->origin[index] = -1;
   return index;
 }
@@ -199,7 +201,7 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
  *   %4 = %3 + 1   @(-)             %3 = sum(%2)  over no dims: it meets
  *                                  %4 = %3 * 2   %5 = %4 + 1 */
 
-static const tsr_sharding *kept_at(const rewrite *r, int at)
+static const tsr_sharding *unreduced_place(const rewrite *r, int at)
 {
   return &r->out->program.shardings[r->out->program.nodes[at].sharding];
 }
@@ -207,7 +209,7 @@ static const tsr_sharding *kept_at(const rewrite *r, int at)
 /* The one operand of a node of the traced program that is kept, if it is left as it is; -1. Of
  * those that scale the others are numbers. A broadcast is a view that shows one element many times,
  * so its sums would be added up as often. */
-static int keeper_of(const rewrite *r, int n)
+static int unreduced_operand_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   const tsr__opinfo *row = &tsr__ops[node->op];
@@ -226,10 +228,11 @@ static int keeper_of(const rewrite *r, int n)
 static int passes_kept(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
-  int keeper = keeper_of(r, n);
+  int keeper = unreduced_operand_of(r, n);
   if (keeper < 0 || !tsr__may_stay(node)) return -1;
   int operand = tsr__in(r->in, node, keeper);
-  const tsr_sharding *from = kept_at(r, r->out->home[operand]), *at = tsr__flow_at(r->flow, n);
+  const tsr_sharding *from = unreduced_place(r, r->out->home[operand]),
+                     *at = tsr__flow_at(r->flow, n);
   /* Accumulators lie beside their device and are viewed there alone: a view that exchanges elements
    * needs the value. So does one more scale than a kept value has room for. */
   bool moves = tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
@@ -244,7 +247,7 @@ static int passes_kept(const rewrite *r, int n)
 /* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. `cause` of a
  * kept node is the row of its accumulator, by which what reads it later knows what lies there; of a
  * move it is why. No node is both. */
-static void keep(rewrite *r, tsr__gnode *node, int n, int keeper)
+static void mark_unreduced(rewrite *r, tsr__gnode *node, int n, int keeper)
 {
   tsr__accum accums[2];
   if (keeper >= 0) {
@@ -280,13 +283,13 @@ static int add_meeting(rewrite *r, int at, int sharding, int n)
   tsr__gnode sum = { .op = TSR__OP_SUM,
                      .dtype = kept->dtype,
                      .rank = kept->rank,
-                     .reduce_axes = kept_at(r, at)->unreduced,
+                     .reduce_axes = unreduced_place(r, at)->unreduced,
                      .sharding = (uint16_t)sharding,
                      .attr_bytes = sizeof attr,
                      .param = -1 };
   memcpy(sum.dims, kept->dims, sizeof sum.dims);
   sum.attr = tsr__program_attr(program, &attr, sizeof attr);
-  return add_node(r, &sum, TSR__LINKS(at), n);
+  return add_result_node(r, &sum, TSR__LINKS(at), n);
 }
 
 /* Traced node `scale` once more, of node `of` of the result instead of its operand. Both operands
@@ -304,7 +307,7 @@ static int add_scale(rewrite *r, int scale, int of, int n)
   node.rank = like.rank;
   node.sharding = like.sharding;
   memcpy(node.dims, like.dims, sizeof node.dims);
-  int index = add_node(r, &node, (tsr__links){ links, node.in_count }, n);
+  int index = add_result_node(r, &node, (tsr__links){ links, node.in_count }, n);
   if (index >= 0) r->out->origin[index] = -1;
   return index;
 }
@@ -313,11 +316,11 @@ static int add_scale(rewrite *r, int scale, int of, int n)
  * goes down as many scales as there are, TSR__MOST_SCALES at most, and each step on the way is
  * kept: another user that needs the sum scaled less finds it there. A value is known by its place
  * and by what scaled it last; what did before follows from that. */
-static int add_value(rewrite *r, int at, int scale, int sharding, int n)
+static int add_reduced_value(rewrite *r, int at, int scale, int sharding, int n)
 {
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (r->out->program.nodes[m].sharding == sharding && r->scaled_by[m] == scale) return m;
-  int before = scale < 0 ? -1 : add_value(r, at, r->scaled_before[scale], sharding, n);
+  int before = scale < 0 ? -1 : add_reduced_value(r, at, r->scaled_before[scale], sharding, n);
   if (scale >= 0 && before < 0) return -1;
   int index = scale < 0 ? add_meeting(r, at, sharding, n) : add_scale(r, scale, before, n);
   if (index < 0) return -1;
@@ -342,9 +345,10 @@ static bool is_meeting(const tsr__program *program, int n)
 static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
 {
   int at = r->out->home[operand];
-  tsr_sharding from = *kept_at(r, at), whole = tsr__partial_place(&from, from.unreduced);
+  tsr_sharding from = *unreduced_place(r, at), whole = tsr__partial_place(&from, from.unreduced);
   const tsr_sharding *there = tsr__meets_at(&whole, from.unreduced, to) ? to : &from;
-  return add_value(r, at, r->scaled[operand], tsr__program_sharding(&r->out->program, there), n);
+  return add_reduced_value(r, at, r->scaled[operand],
+                           tsr__program_sharding(&r->out->program, there), n);
 }
 
 /* A root that is kept: it is scaled as nobody else needs it, or has elements after all. It comes
@@ -355,7 +359,7 @@ static tsr_status keep_root(rewrite *r, int n)
   const tsr__gnode *node = &r->in->nodes[n];
   int at = r->out->home[n], chain[TSR__MOST_SCALES], count = 0;
   for (int s = r->scaled[n]; s >= 0; s = r->scaled_before[s]) chain[count++] = s;
-  if (!tsr__may_stay(node)) at = met(r, n, kept_at(r, at), n);
+  if (!tsr__may_stay(node)) at = met(r, n, unreduced_place(r, at), n);
   else
     while (count > 0 && at >= 0) at = add_scale(r, chain[--count], at, n);
   if (at < 0) return r->error->status;
@@ -366,14 +370,15 @@ static tsr_status keep_root(rewrite *r, int n)
 }
 
 /* Whether a kept node is what a user asks for that leaves it so, and nobody looks at that. */
-static bool stays(const rewrite *r, int at, const tsr_sharding *to, const tsr__gnode *user)
+static bool stays_unreduced(const rewrite *r, int at, const tsr_sharding *to,
+                            const tsr__gnode *user)
 {
   return r->out->program.nodes[at].flags & TSR__KEPT && tsr__may_stay(user) &&
-         !memcmp(kept_at(r, at), to, sizeof *to);
+         !memcmp(unreduced_place(r, at), to, sizeof *to);
 }
 
 /* The node of the result that holds traced node `operand` in the sharding that its user needs. */
-static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
+static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
   int operand = tsr__in(r->in, &r->in->nodes[user], i), at = r->out->home[operand];
@@ -385,7 +390,8 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   /* A place may differ in words and not in fact: axes of size 1, an empty dim. That is no move. */
   if (node.op == TSR__OP_CONST || node.result_count) return at; /* results are where they are */
   if (tsr__same_places(&from, to, &shape)) return at;
-  if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
+  if (check_move(r, user, &node, &from, to) || check_move_rows(r, user, operand, &from, to))
+    return -1;
   int sharding = tsr__program_sharding(program, to);
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
@@ -393,7 +399,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   int cause = cause_of(r, user, i, &from, to);
   int asker = asker_of(r, user);
   if (asker < 0 || cause == TSR__CAUSE_WHOLE) asker = user;
-  return keep_move(r, at, add_move(r, at, sharding, (move_cause){ asker, cause }));
+  return keep_move(r, at, add_reshard_node(r, at, sharding, (move_cause){ asker, cause }));
 }
 
 /* ---- nodes ---- */
@@ -406,25 +412,25 @@ static int place_const(rewrite *r, int n)
   full.attr = 0, full.attr_bytes = 0; /* the place's reason goes with the place */
   int number = r->out->home[tsr__in(r->in, &full, 0)];
   full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
-  return add_node(r, &full, TSR__LINKS(number), n);
+  return add_result_node(r, &full, TSR__LINKS(number), n);
 }
 
 /* A place that was asked for: a move, or nothing where it lies there already. A node that is gone
  * this way hands on what it was: whoever looks for it finds the operand, which is then a root, and
  * the origin is set only where no earlier node claims it, so that the first name that a user gave
  * stays the one in explanations. */
-static tsr_status place(rewrite *r, int n)
+static tsr_status rewrite_placement(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   int in = r->out->home[tsr__in(r->in, node, 0)];
   bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
   const tsr_sharding *to = tsr__flow_at(r->flow, n);
-  if (stays(r, in, to, node)) {
+  if (stays_unreduced(r, in, to, node)) {
     r->out->home[n] = in;
     r->scaled[n] = r->scaled[tsr__in(r->in, node, 0)];
     return TSR_OK;
   }
-  int at = number ? place_const(r, n) : moved(r, n, 0, to);
+  int at = number ? place_const(r, n) : operand_in_place(r, n, 0, to);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
   r->out->program.nodes[at].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
@@ -435,7 +441,7 @@ static tsr_status place(rewrite *r, int n)
 /* Several results lie alike, but for those of loops, whose regions said where. The result list is
  * shared with the traced program by index (tsr__program_share), so it is written here in place, one
  * entry a result. */
-static void place_results(rewrite *r, tsr__gnode *node, int sharding)
+static void set_result_places(rewrite *r, tsr__gnode *node, int sharding)
 {
   for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
     const tsr__result *said = &r->in->results[node->first_result + i];
@@ -458,15 +464,15 @@ static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
   tsr_sharding from = program->shardings[program->nodes[at].sharding];
   if (tsr__same_places(&from, to, &shape)) return at;
   int sharding = tsr__program_sharding(program, to);
-  return add_move(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
+  return add_reshard_node(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
 }
 
 /* The parts of a product that devices make: its result has a dim more. Indices of an einsum are
  * small numbers: the new dim takes the first one that neither operand has.
  *
  *   ik,kj->ij   over 4 devices     ik,kj->pij, p = 4 parts */
-static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of, tsr__links in,
-                     int n)
+static int add_product_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of,
+                             tsr__links in, int n)
 {
   tsr__gnode part = split->part;
   tsr__dot_attr attr = *of;
@@ -481,7 +487,7 @@ static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *o
   part.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
   part.flags &= (uint8_t)~TSR__ROOT;
   part.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &split->made);
-  return add_node(r, &part, in, n);
+  return add_result_node(r, &part, in, n);
 }
 
 /* Adds parts up along dim 0 in the order in which they stand, as a tree whose shape the number of
@@ -496,11 +502,11 @@ static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
   fold.attr_bytes = sizeof attr;
   fold.flags &= (uint8_t)~TSR__ROOT;
   fold.sharding = (uint16_t)tsr__program_sharding(&r->out->program, to);
-  return add_node(r, &fold, TSR__LINKS(parts), n);
+  return add_result_node(r, &fold, TSR__LINKS(parts), n);
 }
 
 /* A node of the result in blocks that are not those of its place. */
-static int add_blocks(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
+static int add_blocks_node(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
 {
   tsr__gnode node = r->out->program.nodes[at];
   tsr__gnode made = { .op = TSR__OP_BLOCKS,
@@ -513,7 +519,7 @@ static int add_blocks(rewrite *r, int at, const tsr__blocks_attr *blocks, move_c
   made.attr = tsr__program_attr(&r->out->program, blocks, sizeof *blocks);
   for (int d = 0; d < node.rank; d++)
     made.dims[d] = blocks->parts[d] ? blocks->parts[d] * tsr__block_size(blocks, d) : node.dims[d];
-  return add_node(r, &made, TSR__LINKS(at), why.user);
+  return add_result_node(r, &made, TSR__LINKS(at), why.user);
 }
 
 /* Operand `i` of a product with the borders of its leaves: whole nodes of their tree. */
@@ -526,7 +532,7 @@ static int at_leaves(rewrite *r, int at, int i, int n)
   if (!tsr__leaf_blocks(node, i ? attr->right : attr->left, attr->leaf,
                         &r->out->program.shardings[node->sharding], &blocks))
     return at;
-  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
+  return add_blocks_node(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
 }
 
 /* Operand 0 of a product with all that its windows show; their numbers go to the attribute. */
@@ -541,11 +547,11 @@ static int at_windows(rewrite *r, int at, tsr__dot_attr *attr, int n)
   for (int d = 0; d < TSR_MAX_RANK; d++)
     for (int k = 0; k < node->rank && blocks.parts[d]; k++)
       if (attr->out[k] == attr->left[d]) attr->places[d] = node->dims[k];
-  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_WINDOWS });
+  return add_blocks_node(r, at, &blocks, (move_cause){ n, TSR__CAUSE_WINDOWS });
 }
 
 /* A product whose partial sums meet: see split.c. */
-static int split(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
+static int add_split_product(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   tsr__split s;
@@ -553,7 +559,7 @@ static int split(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
   tsr__meeting meeting = { r->in, node, &at, r->flow->ways[n]->meet };
   tsr__split_of(&meeting, tsr__flow_need(r->flow, n, 1), &s);
   int left = at_leaves(r, in.at[0], 0, n), right = left < 0 ? -1 : at_leaves(r, in.at[1], 1, n);
-  int index = right < 0 ? -1 : add_parts(r, &s, attr, TSR__LINKS(left, right), n);
+  int index = right < 0 ? -1 : add_product_parts(r, &s, attr, TSR__LINKS(left, right), n);
   if (index >= 0) index = met_at(r, index, &s.met, n);
   if (index >= 0) index = add_fold(r, index, &s.sum, n);
   return index < 0 ? -1 : met_at(r, index, &at, n);
@@ -566,11 +572,11 @@ static tsr_status copy_product(rewrite *r, int n, tsr__links in)
   int left = at_windows(r, in.at[0], &attr, n), index;
   if (left < 0) return r->error->status;
   if (r->flow->ways[n]->meet) {
-    index = split(r, &attr, TSR__LINKS(left, in.at[1]), n);
+    index = add_split_product(r, &attr, TSR__LINKS(left, in.at[1]), n);
   } else {
     node.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
     node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
-    index = add_node(r, &node, TSR__LINKS(left, in.at[1]), n);
+    index = add_result_node(r, &node, TSR__LINKS(left, in.at[1]), n);
   }
   if (index < 0) return r->error->status;
   r->out->program.nodes[index].flags |= node.flags & TSR__ROOT;
@@ -589,7 +595,7 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 
 /* What a node has behind its operands (its regions) is copied as it is: these are indices into
  * lists that both programs have alike. A missing operand stays -1. */
-static tsr_status copy(rewrite *r, int n)
+static tsr_status rewrite_node(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
   bool loop = tsr__is_loop(node.op);
@@ -601,15 +607,16 @@ static tsr_status copy(rewrite *r, int n)
   for (int i = 0; i < node.in_count; i++) {
     if (tsr__in(r->in, &node, i) < 0) continue;
     const tsr_sharding *need = loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i);
-    r->links[i] = i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : moved(r, n, i, need);
+    r->links[i] =
+        i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : operand_in_place(r, n, i, need);
     if (r->links[i] < 0) return r->error->status;
   }
   if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
     return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
-  keep(r, &node, n, keeper);
-  place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
-  int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
+  mark_unreduced(r, &node, n, keeper);
+  set_result_places(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
+  int index = add_result_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -620,7 +627,7 @@ static tsr_status rewrite_all(rewrite *r)
   for (int n = 0; n < r->in->node_count; n++) {
     int op = r->in->nodes[n].op;
     bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD || is_meeting(r->in, n);
-    tsr_status status = placing ? place(r, n) : copy(r, n);
+    tsr_status status = placing ? rewrite_placement(r, n) : rewrite_node(r, n);
     if (status) return status;
   }
   for (int n = 0; n < r->in->node_count; n++) {
@@ -641,8 +648,8 @@ static size_t most_nodes(const tsr__program *program)
 }
 
 /* The numbers that people see are those of the traced program, where constants have none. */
-static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
-                               tsr__partitioned *out, tsr__error *error)
+static tsr_status number_result_nodes(const tsr__program *program, tsr__arena *arena,
+                                      tsr__partitioned *out, tsr__error *error)
 {
   int32_t *traced = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *traced);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *out->number;
@@ -659,7 +666,7 @@ static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
 
 /* How many operands do not lie where they are needed: of some a move serves others, too, and what
  * products and loops take besides comes out of that or is added later. */
-static int count_moves(const tsr__program *program, const tsr__flow *flow)
+static int count_moved_operands(const tsr__program *program, const tsr__flow *flow)
 {
   int count = 0;
   for (int n = 0; n < program->node_count; n++)
@@ -686,7 +693,7 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
   out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
-  int moves = count_moves(program, flow);
+  int moves = count_moved_operands(program, flow);
   bool room = tsr__program_reserve(&out->program, program->node_count + moves + 4,
                                    program->operand_count + moves + 4);
   if (!room || !origin || !r.first_move || !r.next_move || !r.links || !r.scaled_by || !r.scaled ||
@@ -701,12 +708,12 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   if (status) return status;
   if (!out->origin) return tsr__plan_no_memory(error);
   memcpy(out->origin, origin, bytes - sizeof *origin);
-  return number_nodes(program, arena, out, error);
+  return number_result_nodes(program, arena, out, error);
 }
 
 /* Ties what was made of a program to the one in whose place it is, as if that had been planned. */
-static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
-                      tsr__error *error)
+static tsr_status tie_to_traced(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
+                                tsr__error *error)
 {
   const tsr__program *program = flat->of;
   const int32_t *place = flat->place;
@@ -728,7 +735,7 @@ static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned
   tsr__del(out->program.heap, out->home, ((size_t)out->home_count + 1) * sizeof *out->home);
   out->home = home;
   out->home_count = program->node_count;
-  return number_nodes(program, arena, out, error);
+  return number_result_nodes(program, arena, out, error);
 }
 
 static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
@@ -752,7 +759,7 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   if (!status) status = partition_flat(&flat.program, arena, out, error);
   for (int i = 0; i < out->inner_count && !status; i++)
     out->inner[i].node = out->home[flat.place[out->inner[i].node]];
-  if (!status) status = tie(&flat, arena, out, error);
+  if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
 }
@@ -767,12 +774,12 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place);
   tsr_status status =
       good ? tsr__partition_in(&flat.program, arena, out, error) : tsr__plan_no_memory(error);
-  if (!status) status = tie(&flat, arena, out, error);
+  if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
 }
 
-static bool has_calls(const tsr__program *program)
+static bool has_call_nodes(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
     if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
@@ -797,7 +804,7 @@ tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
   tsr_status status = may_be_wrong(program) ? tsr__program_verify(program, error) : TSR_OK;
-  bool calls = program->region_count && has_calls(program);
+  bool calls = program->region_count && has_call_nodes(program);
   bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
     status = (calls   ? partition_inlined

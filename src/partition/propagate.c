@@ -42,7 +42,7 @@ typedef struct choice {
   tsr__axes axes[TSR__MAX_FACTORS];
 } choice;
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *flow_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
@@ -51,12 +51,12 @@ static const tsr__gnode *node_of(const tsr__flow *flow, int n)
  * sort's draft are written by the same lines, so both are asked so. */
 static int rank_of(const tsr__flow *flow, int n)
 {
-  return tsr__rank_of(flow->program, node_of(flow, n));
+  return tsr__rank_of(flow->program, flow_node(flow, n));
 }
 
 static bool is_const(const tsr__flow *flow, int n)
 {
-  return node_of(flow, n)->op == TSR__OP_CONST;
+  return flow_node(flow, n)->op == TSR__OP_CONST;
 }
 
 bool tsr__made_anywhere(const tsr__program *program, int n)
@@ -117,8 +117,8 @@ static int place_number(tsr__flow *flow, const tsr_sharding *place)
 }
 
 /* The place whose dim d is cut like factor map[d]; `sums`: axes over which parts add up. */
-static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
-                         unsigned sums)
+static uint16_t place_from_choice(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
+                                  unsigned sums)
 {
   tsr_sharding out;
   if (!c->mesh) return 0;
@@ -148,7 +148,7 @@ static bool same_way(const tsr__way *a, const tsr__way *b, int needs)
  * would be. */
 static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
 {
-  int needs = node_of(flow, n)->in_count, count = 0;
+  int needs = flow_node(flow, n)->in_count, count = 0;
   tsr__way **end = &flow->ways[n];
   for (; *end; end = &(*end)->next) {
     /* Weights are no part of it: a way found again for somebody else is the same way. */
@@ -168,7 +168,7 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
 }
 
 /* Into how many parts a choice cuts the work of its node; what devices join they all look for. */
-static uint16_t parts_of(const choice *c)
+static uint16_t count_choice_parts(const choice *c)
 {
   int64_t parts = 1;
   for (int f = 0; f < c->terms->count; f++)
@@ -180,24 +180,24 @@ static uint16_t parts_of(const choice *c)
 /* The way that a choice comes to, in the draft. An axis that cuts a factor cannot at once be one
  * over which its parts add up. A constant has no place, and its need stays 0, which stands for
  * that. */
-static void write_draft(tsr__flow *flow, int n, const choice *c)
+static void write_way_draft(tsr__flow *flow, int n, const choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
   unsigned sums = c->sums & ~c->used;
-  way->at = place_of(flow, c, c->terms->out, rank_of(flow, n), sums);
+  way->at = place_from_choice(flow, c, c->terms->out, rank_of(flow, n), sums);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (!is_const(flow, o))
       way->need[i] =
-          place_of(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
+          place_from_choice(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
   for (int f = 0; f < c->terms->count; f++) {
     int kind = c->terms->kind[f];
     bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;
     for (int i = 0; meets && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
   }
-  way->parts = parts_of(c);
+  way->parts = count_choice_parts(c);
 }
 
 /* ---- choosing ---- */
@@ -271,7 +271,7 @@ static int64_t weight_of(const tsr__flow *flow, int n)
  * sorted: most nodes have one or two operands, and a list would need room. */
 static int next_by_weight(const tsr__flow *flow, int n, int last)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int64_t bound = last < 0 ? 0 : weight_of(flow, tsr__in(flow->program, node, last)), most = -2;
   int next = -1;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
@@ -289,7 +289,7 @@ static int next_by_weight(const tsr__flow *flow, int n, int last)
  * the small to the large, which is mostly what bytes would choose. */
 static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   for (int i = next_by_weight(flow, n, -1); i >= 0; i = next_by_weight(flow, n, i)) {
     int o = tsr__in(flow->program, node, i);
     cut_like(c, first_place(flow, o), c->terms->in[i], rank_of(flow, o), false);
@@ -297,9 +297,9 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 }
 
 /* The operand of a node that leaves a sum unreduced, as views and numbers that scale do; -1. */
-static int keeper_of(const tsr__flow *flow, int n)
+static int unreduced_operand(const tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int keeper = -1, others = 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
     if (is_const(flow, o)) continue;
@@ -314,7 +314,7 @@ static int keeper_of(const tsr__flow *flow, int n)
 static void keep_sums(const tsr__flow *flow, int n, const tsr_sharding *place, choice *c)
 {
   if (place->mesh != c->mesh || !place->unreduced) return;
-  c->keeper = keeper_of(flow, n);
+  c->keeper = unreduced_operand(flow, n);
   c->sums = c->keeper < 0 ? 0 : place->unreduced;
 }
 
@@ -322,11 +322,11 @@ static void keep_sums(const tsr__flow *flow, int n, const tsr_sharding *place, c
  * the largest of the other dims instead, so that each line goes to one device and not to all. */
 static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   if (!node->result_count || !tsr__ops[node->op].least_cut) return;
   int o = tsr__in(flow->program, node, 0), dim = tsr__dim_of(flow->program, node), other = -1;
   const tsr_sharding *place = first_place(flow, o);
-  const tsr__gnode *x = node_of(flow, o);
+  const tsr__gnode *x = flow_node(flow, o);
   if (c->terms->kind[c->terms->in[0][dim]] != TSR__FACTOR_REPLICATE || place->mesh != c->mesh)
     return;
   for (int d = 0; d < x->rank; d++)
@@ -340,9 +340,9 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
  * stand all the same (start_choice). */
 static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int lead = next_by_weight(flow, n, -1), o = lead < 0 ? -1 : tsr__in(flow->program, node, lead);
-  bool nowhere = o < 0 || tsr__is_loop(node_of(flow, o)->op); /* its results say where they are */
+  bool nowhere = o < 0 || tsr__is_loop(flow_node(flow, o)->op); /* its results say where they are */
   const tsr_mesh *mesh = nowhere ? NULL : first_place(flow, o)->mesh;
   start_choice(flow, n, terms, mesh, c);
 }
@@ -359,13 +359,13 @@ static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, 
   cut_like_operands(flow, n, c);
   cut_other_dim(flow, n, c);
   int lead = next_by_weight(flow, n, -1);
-  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, node_of(flow, n), lead)), c);
+  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, flow_node(flow, n), lead)), c);
 }
 
 /* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */
 static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int kept = -1;
   for (int d = 0; d < node->rank; d++)
     if (terms->out[d] >= 0 && (kept < 0 || node->dims[d] > node->dims[kept])) kept = d;
@@ -390,7 +390,7 @@ static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choi
 static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
   const tsr_sharding *place = &flow->places[q->place];
-  int o = tsr__in(flow->program, node_of(flow, n), q->lead);
+  int o = tsr__in(flow->program, flow_node(flow, n), q->lead);
   start_choice(flow, n, q->terms, place->mesh, c);
   c->joins = q->how == AS_JOINED;
   cut_like(c, place, q->terms->in[q->lead], rank_of(flow, o), false);
@@ -411,7 +411,7 @@ static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choi
 
 /* The way that answers a question, which may have been asked before. NULL out of memory. What it
  * returns is good until the next question: the draft is one for all, and add_way takes a copy. */
-static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
+static const tsr__way *answer_question(tsr__flow *flow, int n, const tsr__question *q)
 {
   choice c;
   if (flow->failed) return NULL;
@@ -425,14 +425,14 @@ static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
   }
-  write_draft(flow, n, &c);
+  write_way_draft(flow, n, &c);
   tsr__alike_keep(flow, n, q, flow->draft);
   return flow->failed ? NULL : flow->draft;
 }
 
 static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
 {
-  const tsr__way *way = answer(flow, n, q);
+  const tsr__way *way = answer_question(flow, n, q);
   if (way) add_way(flow, n, way, -1);
 }
 
@@ -463,7 +463,7 @@ static int leader_like(const tsr__terms *terms, int i)
 /* As each way of each operand would like it, and as all of them together would. */
 static void add_operands_ways(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
   tsr__alike_question(flow, n, &q);
   uint64_t led = 0; /* places that such an operand was followed to already */
@@ -489,7 +489,7 @@ static void add_operands_ways(tsr__flow *flow, int n)
 static bool agrees(const tsr__flow *flow, int n)
 {
   const tsr__way *way = flow->ways[n];
-  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o) {
     if (way->need[i] != flow->ways[o]->at || flow->ways[o]->next) return false;
     if (flow->asked[o] && flow->asked[o] != way->need[i]) return false;
   }
@@ -501,7 +501,7 @@ static bool agrees(const tsr__flow *flow, int n)
  * stays whole: its axes mean nothing here. */
 static int close_dims(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr_sharding *asked = &flow->places[node->sharding];
   if (!asked->open && !tsr__has_priority(asked)) return node->sharding;
   const tsr_sharding *operand = asked;
@@ -533,7 +533,7 @@ static bool may_meet(const tsr__terms *terms)
 
 static bool is_product(const tsr__flow *flow, int n)
 {
-  return tsr__ops[node_of(flow, n)->op].shape_rule == TSR__SH_DOT;
+  return tsr__ops[flow_node(flow, n)->op].shape_rule == TSR__SH_DOT;
 }
 
 /* Ways that keep partials from meeting: of a product each kept dim may be cut, or none. The loop's
@@ -541,7 +541,7 @@ static bool is_product(const tsr__flow *flow, int n)
  * product keeps but cannot pass on (of windows, of size 1) is skipped. */
 static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int kept = kept_dim(flow, n, q->terms);
   q->how = AS_KEPT;
   q->lead = kept;
@@ -589,9 +589,9 @@ static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const ts
 static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int place)
 {
   tsr__question whole = *q;
-  if (tsr__ops[node_of(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
+  if (tsr__ops[flow_node(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
   whole.how = AS_WHOLE;
-  const tsr__way *way = answer(flow, n, &whole);
+  const tsr__way *way = answer_question(flow, n, &whole);
   return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
 }
 
@@ -599,7 +599,7 @@ static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int plac
  * in words. */
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
   if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
@@ -618,7 +618,7 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
  * step of an optimiser, that all devices would else make of slopes that all of them gathered. */
 static void add_summed(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr__way *way = flow->ways[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   tsr__split split;
@@ -633,7 +633,7 @@ static void add_summed(tsr__flow *flow, int n)
  * have ways beside it that keep partials from meeting. */
 static void add_first_way(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
   tsr__alike_question(flow, n, &q);
   bool placed = node->flags & TSR__PLACED && node->sharding;
@@ -663,7 +663,7 @@ static void add_first_way(tsr__flow *flow, int n)
 static int operands_change(const tsr__flow *flow, int n)
 {
   int change = 0;
-  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
     change |= flow->changed[o] | (flow->asked[o] ? TSR__CHANGED_WAYS : 0);
   return change;
 }
@@ -711,7 +711,7 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
     if (flow->failed) return;
     q.how = AS_ASKED;
     tsr__alike_follow(flow, &q, q.terms->out, place);
-    const tsr__way *way = answer(flow, o, &q);
+    const tsr__way *way = answer_question(flow, o, &q);
     if (way) add_way(flow, o, way, asker);
   }
   if (!flow->failed) add_scattered(flow, o, place, asker);
@@ -720,11 +720,11 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 /* Backwards over the program, so that a wish reaches an operand's operands in the same pass. */
 static void backward(tsr__flow *flow, int n)
 {
-  int op = node_of(flow, n)->op;
+  int op = flow_node(flow, n)->op;
   bool asks = op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN;
-  if (asks) flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
+  if (asks) flow->asked[tsr__in(flow->program, flow_node(flow, n), 0)] = flow->ways[n]->at;
   for (const tsr__way *way = flow->ways[n]; way && !flow->failed; way = way->next)
-    TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+    TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
       ask_operand(flow, o, way->need[i], asks ? n : way->asker);
 }
 
@@ -760,13 +760,13 @@ static void start_node(tsr__flow *flow, int n)
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
-static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
+static tsr_status check_ragged_operands(const tsr__flow *flow, int n, tsr__error *error)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
   int seen[2] = { -1, -1 };
   TSR_FOR_OPERANDS (flow->program, node, i, in) {
-    const tsr__gnode *operand = node_of(flow, in);
+    const tsr__gnode *operand = flow_node(flow, in);
     if (operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
@@ -779,7 +779,7 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
 /* What is cut by hand is for nobody else to cut by: not even for users. */
 static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr_sharding *place = &flow->places[node->flags & TSR__PLACED ? node->sharding : 0];
   unsigned both = tsr__used_axes(place) & flow->manual;
   if (!both) return TSR_OK;
@@ -854,7 +854,8 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
   for (int n = 0; n < program->node_count && !flow.failed; n++) {
     start_node(&flow, n);
     placed |= program->nodes[n].flags & TSR__PLACED;
-    if (check_rows(&flow, n, error) || check_manual(&flow, n, error)) return error->status;
+    if (check_ragged_operands(&flow, n, error) || check_manual(&flow, n, error))
+      return error->status;
   }
   if (!flow.failed && placed) propagate(&flow);
   else if (!flow.failed) stay_unplaced(&flow);

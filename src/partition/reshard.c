@@ -148,14 +148,14 @@ bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, i
   return true;
 }
 
-static int64_t bytes_of(tsr_dtype dtype, int64_t count)
+static int64_t bytes_of_elements(tsr_dtype dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
 }
 
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
-  return bytes_of(dtype, tsr__box_count(box, rank));
+  return bytes_of_elements(dtype, tsr__box_count(box, rank));
 }
 
 /* The elements that a position wants of others; `own` is its device's position of `from`, or -1.
@@ -201,7 +201,7 @@ static int64_t coming_bytes(const tsr__reshard *move, int to_position, int devic
   if (!tsr__holds(move->to, to_position)) return 0;
   if (dtype != TSR_BOOL) {
     if (own >= 0 && !tsr__holds(move->from, own)) own = -1;
-    return bytes_of(dtype, lacking(move, to_position, own));
+    return bytes_of_elements(dtype, lacking(move, to_position, own));
   }
   tsr__reshard_pieces(move, to_position, add_bits, &bits);
   return bits.bytes;
@@ -242,7 +242,8 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
-    if (tsr__holds(to, p)) bytes += bytes_of(dtype, lacking(move, p, own_position(move, p)));
+    if (tsr__holds(to, p))
+      bytes += bytes_of_elements(dtype, lacking(move, p, own_position(move, p)));
   }
   return bytes * step;
 }

@@ -14,12 +14,12 @@ typedef struct range {
   int64_t start, end;
 } range;
 
-static range meet(range a, range b)
+static range intersect_ranges(range a, range b)
 {
   return (range){ a.start > b.start ? a.start : b.start, a.end < b.end ? a.end : b.end };
 }
 
-static range range_of(tsr__span span)
+static range range_of_span(tsr__span span)
 {
   return (range){ span.start, span.start + span.length };
 }
@@ -34,7 +34,7 @@ static int64_t up(int64_t a, int64_t b)
 /* The indices i for which start + step * i lies in a range.
  *
  *   y = x[8:0:-2]   start 8, step -2     of x in [3, 7):  8 - 2 i  is 6 or 4:  i in [1, 3) */
-static range shown(const tsr__viewdim *dim, range in)
+static range indices_shown(const tsr__viewdim *dim, range in)
 {
   if (dim->step > 0)
     return (range){ up(in.start - dim->start, dim->step), up(in.end - dim->start, dim->step) };
@@ -55,11 +55,11 @@ typedef struct look {
 } look;
 
 /* What `position` of an operand's place holds, by dims that are walked. */
-static range held(const look *l, int k, int position)
+static range held_range(const look *l, int k, int position)
 {
   const tsr__fold *fold = &l->folds[k];
-  if (!l->view.linear) return range_of(tsr__dim_span(l->from, k, l->in->dims[k], position));
-  return range_of(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
+  if (!l->view.linear) return range_of_span(tsr__dim_span(l->from, k, l->in->dims[k], position));
+  return range_of_span(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
 }
 
 static void start_look(look *l, const tsr__viewed *v, int i)
@@ -86,9 +86,10 @@ static bool look_from(look *l, int position)
     tsr__span span = l->view.linear
                          ? tsr__fold_span(v->to, fold->to, fold->to_inner, fold->size, position)
                          : tsr__dim_span(v->to, d, v->node->dims[d], position);
-    l->own[d] = range_of(span);
+    l->own[d] = range_of_span(span);
     l->want[d] = l->own[d];
-    if (!l->view.linear) l->want[d] = meet(l->own[d], (range){ l->view.low[d], l->view.high[d] });
+    if (!l->view.linear)
+      l->want[d] = intersect_ranges(l->own[d], (range){ l->view.low[d], l->view.high[d] });
     any = any && l->want[d].start < l->want[d].end;
   }
   return any;
@@ -107,7 +108,7 @@ static bool lies_under(const look *l)
 
 /* What a position of the operand's place has of what is wanted; false: nothing. Dims that are
  * repeated (step 0) every position has whole. */
-static bool has(const look *l, int position, range out[TSR_MAX_RANK])
+static bool position_has_range(const look *l, int position, range out[TSR_MAX_RANK])
 {
   int rank = l->view.linear ? l->rank : l->in->rank;
   memcpy(out, l->want, sizeof l->want);
@@ -115,13 +116,13 @@ static bool has(const look *l, int position, range out[TSR_MAX_RANK])
     const tsr__viewdim *dim = &l->view.dims[k];
     if (!dim->step) continue;
     range *part = &out[dim->dim];
-    *part = meet(*part, shown(dim, held(l, k, position)));
+    *part = intersect_ranges(*part, indices_shown(dim, held_range(l, k, position)));
     if (part->start >= part->end) return false;
   }
   return true;
 }
 
-static int64_t count_of(const range *part, int rank)
+static int64_t count_range_elements(const range *part, int rank)
 {
   int64_t count = 1;
   for (int d = 0; d < rank; d++) count *= part[d].end - part[d].start;
@@ -130,7 +131,8 @@ static int64_t count_of(const range *part, int rank)
 
 /* In coordinates of the two parts, not of the arrays: the copy knows neither's place. A dim of the
  * result that the operand does not have keeps a size of 1 and a step of 0 there. */
-static void give(const look *l, int position, const range *part, const tsr__shift_take *take)
+static void give_shift_piece(const look *l, int position, const range *part,
+                             const tsr__shift_take *take)
 {
   tsr__shift_piece piece = { .operand = l->operand, .from_position = position, .rank = l->rank };
   int rank = l->view.linear ? l->rank : l->in->rank;
@@ -143,7 +145,7 @@ static void give(const look *l, int position, const range *part, const tsr__shif
   for (int k = 0; k < rank; k++) {
     const tsr__viewdim *dim = &l->view.dims[k];
     if (!dim->step) continue;
-    range have = held(l, k, position);
+    range have = held_range(l, k, position);
     piece.from_dims[dim->dim] = have.end - have.start;
     piece.from_start[dim->dim] = dim->start + dim->step * part[dim->dim].start - have.start;
     piece.from_step[dim->dim] = dim->step;
@@ -186,7 +188,7 @@ static void give_parts(const look *l, const part_range *parts, int own, const ts
     int p = 0;
     for (k = 0; k < rank; k++)
       p += tsr__part_offset(l->from, l->view.linear ? l->folds[k].from : k, at[k]);
-    if (has(l, p, part)) give(l, p == leader ? own : p, part, take);
+    if (position_has_range(l, p, part)) give_shift_piece(l, p == leader ? own : p, part, take);
     for (k = rank - 1; k >= 0 && ++at[k] > parts[k].last; k--) at[k] = parts[k].first;
   }
 }
@@ -199,8 +201,9 @@ static void give_all(const look *l, int to_position, const tsr__shift_take *take
   part_range parts[TSR_MAX_RANK];
   int rank = l->view.linear ? l->rank : l->in->rank;
   int own = to_position < tsr__positions(l->from) ? to_position : 0;
-  if (has(l, own, part) && count_of(part, l->rank) == count_of(l->want, l->rank)) {
-    give(l, own, part, take);
+  if (position_has_range(l, own, part) &&
+      count_range_elements(part, l->rank) == count_range_elements(l->want, l->rank)) {
+    give_shift_piece(l, own, part, take);
     return;
   }
   for (int k = 0; k < rank; k++) parts[k] = parts_shown(l, k);
@@ -225,7 +228,7 @@ typedef struct tally {
   int64_t bytes;
 } tally;
 
-static void add_piece(void *user, const tsr__shift_piece *piece)
+static void add_piece_bytes(void *user, const tsr__shift_piece *piece)
 {
   tally *t = user;
   tsr_box box = { .start = { 0 } };
@@ -242,18 +245,19 @@ int64_t tsr__shift_bytes(const tsr__viewed *viewed)
   tally t = { .v = viewed };
   for (int p = 0; p < tsr__positions(viewed->to); p++) {
     t.device = tsr__position_device(viewed->to, p);
-    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece, &t });
+    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece_bytes, &t });
   }
   return t.bytes;
 }
 
 /* Elements of an operand that a position wants and does not hold. */
-static int64_t lacks(look *l, int position)
+static int64_t count_lacking_elements(look *l, int position)
 {
   range part[TSR_MAX_RANK];
   if (!look_from(l, position) || lies_under(l)) return 0;
-  int64_t count = count_of(l->want, l->rank);
-  return has(l, position, part) ? count - count_of(part, l->rank) : count;
+  int64_t count = count_range_elements(l->want, l->rank);
+  return position_has_range(l, position, part) ? count - count_range_elements(part, l->rank)
+                                               : count;
 }
 
 /* Of more than 64 positions every so many are asked and stand for their neighbours: all positions
@@ -271,7 +275,7 @@ int64_t tsr__shift_weight(const tsr__viewed *viewed)
     for (int p = 0; p < positions; p += step) {
       if (!tsr__holds(viewed->to, p)) continue;
       bytes += tsr__piece_bytes((tsr_dtype)viewed->node->dtype, 1,
-                                &(tsr_box){ .size = { lacks(&l, p) } });
+                                &(tsr_box){ .size = { count_lacking_elements(&l, p) } });
     }
   }
   return bytes * step;

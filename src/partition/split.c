@@ -105,7 +105,7 @@ int64_t tsr__split_weight(const tsr__meeting *m, const tsr_sharding *right)
 
 /* ---- windows: a device takes of dims that are cut all that its own windows show -------------- */
 
-static int dim_of(const uint8_t *indices, int rank, int index)
+static int dim_of_index(const uint8_t *indices, int rank, int index)
 {
   int dim = 0;
   while (dim < rank && indices[dim] != index) dim++;
@@ -129,9 +129,9 @@ bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
   memset(out, 0, sizeof *out);
   for (int d = 0; d < x->rank; d++) {
     if (!attr->window[d]) continue;
-    int along = dim_of(attr->out, m->node->rank, attr->left[d]);
+    int along = dim_of_index(attr->out, m->node->rank, attr->left[d]);
     int64_t parts = tsr__dim_parts(&at, along), windows = m->node->dims[along];
-    int64_t width = kernel->dims[dim_of(attr->right, kernel->rank, attr->window[d])];
+    int64_t width = kernel->dims[dim_of_index(attr->right, kernel->rank, attr->window[d])];
     bool same = x->dims[d] == windows && attr->stride[d] == 1 && width == 1;
     if (parts == 1 || !windows || !width || same) continue;
     out->parts[d] = parts;
@@ -161,7 +161,7 @@ double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
   for (int d = 0; d < node->rank; d++)
     if (node->dims[d] >= 0) products *= (double)node->dims[d];
   for (int d = 0; d < right->rank; d++)
-    if (right->dims[d] >= 0 && dim_of(attr->out, node->rank, attr->right[d]) == node->rank)
+    if (right->dims[d] >= 0 && dim_of_index(attr->out, node->rank, attr->right[d]) == node->rank)
       products *= (double)right->dims[d];
   return products;
 }
@@ -179,7 +179,7 @@ double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
 bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
                       const tsr_sharding *at, tsr__blocks_attr *out)
 {
-  int dim = dim_of(indices, operand->rank, (int)leaf);
+  int dim = dim_of_index(indices, operand->rank, (int)leaf);
   if (!leaf || dim == operand->rank) return false;
   int64_t parts = tsr__dim_parts(at, dim), size = operand->dims[dim], block = TSR__LEAF;
   while (block * parts < size) block *= 2;

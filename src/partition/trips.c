@@ -109,7 +109,7 @@ static int by_note(const void *a, const void *b)
 }
 
 /* `newest`: the last trip of each kind, of which there are few. */
-static void join(trips *t, int32_t *newest)
+static void join_trips(trips *t, int32_t *newest)
 {
   const tsr__program *program = &t->out->program;
   int kinds = 0;
@@ -129,7 +129,7 @@ static void join(trips *t, int32_t *newest)
 
 /* Notes in their order, each tied to those that travel with it; so are their nodes. `last`, by trip
  * that others are with: the last note tied, + 1. */
-static void tie(trips *t, int32_t *last)
+static void tie_trips(trips *t, int32_t *last)
 {
   tsr__note *notes = t->out->notes;
   tsr__gnode *nodes = t->out->program.nodes;
@@ -169,7 +169,7 @@ bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__
   }
   find_users(&t, moves);
   qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
-  join(&t, room);
-  tie(&t, room + notes);
+  join_trips(&t, room);
+  tie_trips(&t, room + notes);
   return true;
 }

@@ -55,7 +55,7 @@ struct tsr__scale {
 };
 
 /* Of numbers up to MUCH. */
-static int64_t sum(int64_t a, int64_t b)
+static int64_t add_costs(int64_t a, int64_t b)
 {
   return a + b < MUCH ? a + b : MUCH;
 }
@@ -211,7 +211,7 @@ static int64_t wanted_bytes(scale *s, int n, int at)
 {
   int64_t bytes = 0;
   for (const want *w = s->wants[n]; w; w = w->next)
-    if (w->users) bytes = sum(bytes, move_bytes(s, n, at, w->place));
+    if (w->users) bytes = add_costs(bytes, move_bytes(s, n, at, w->place));
   return bytes;
 }
 
@@ -224,7 +224,7 @@ static int64_t begin_wants(scale *s, int n, const tsr__way *way)
   TSR_FOR_OPERANDS (s->flow->program, node, i, o) {
     want *w = want_of(s, o, way->need[i]);
     if (!w) return 0;
-    if (!w->users++) bytes = sum(bytes, move_bytes(s, o, s->flow->ways[o]->at, way->need[i]));
+    if (!w->users++) bytes = add_costs(bytes, move_bytes(s, o, s->flow->ways[o]->at, way->need[i]));
   }
   return bytes;
 }
@@ -265,7 +265,7 @@ static int64_t bytes_to(scale *s, int o, int place)
   for (const tsr__way *way = s->flow->ways[o]; way; way = way->next) {
     int64_t bytes = way->bytes; /* mostly none, and dividing is slow */
     if (bytes && s->users[o] > 1) bytes /= s->users[o];
-    if (!shared) bytes = sum(bytes, move_bytes(s, o, way->at, place));
+    if (!shared) bytes = add_costs(bytes, move_bytes(s, o, way->at, place));
     if (bytes < least) least = bytes;
   }
   return least;
@@ -281,14 +281,14 @@ static bool needed_before(const int32_t *in, const tsr__way *way, int i)
   return false;
 }
 
-static int64_t bytes_of(scale *s, int n, const tsr__way *way)
+static int64_t way_bytes(scale *s, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &s->flow->program->nodes[n];
   const int32_t *in = &s->flow->program->operands[node->first_in];
   int64_t bytes = way->own;
   for (int i = 0; i < node->in_count; i++)
     if (in[i] >= 0 && !needed_before(in, way, i))
-      bytes = sum(bytes, bytes_to(s, in[i], way->need[i]));
+      bytes = add_costs(bytes, bytes_to(s, in[i], way->need[i]));
   return bytes;
 }
 
@@ -315,7 +315,7 @@ static bool may_share(scale *s, int n, const tsr__way *way)
 
 /* Into how many parts a way cuts the work of its node. What users evaluate is not cut further for
  * the sake of what is made of it. */
-static int parts_of(const tsr__flow *flow, int n, const tsr__way *way)
+static int counted_parts(const tsr__flow *flow, int n, const tsr__way *way)
 {
   return flow->program->nodes[n].flags & TSR__ROOT ? 1 : way->parts;
 }
@@ -328,9 +328,9 @@ static bool is_dominated(scale *s, int n, const tsr__way *way)
   for (const tsr__way *by = s->flow->ways[n]; by; by = by->next) {
     later |= by == way;
     if (by == way) continue;
-    int64_t bytes = sum(by->bytes, move_bytes(s, n, by->at, way->at));
+    int64_t bytes = add_costs(by->bytes, move_bytes(s, n, by->at, way->at));
     if (bytes < way->bytes) return true;
-    int finer = parts_of(s->flow, n, way) - parts_of(s->flow, n, by);
+    int finer = counted_parts(s->flow, n, way) - counted_parts(s->flow, n, by);
     bool first = finer < 0 || (!finer && !later);
     if (bytes == way->bytes && first && !may_share(s, n, way)) return true;
   }
@@ -345,7 +345,7 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
   for (tsr__way *way = *at; way; way = way->next) {
     int64_t before = way->bytes;
     if (way->fresh && !way->own) way->own = tsr__flow_own_bytes(flow, n, way);
-    way->bytes = bytes_of(flow->scale, n, way);
+    way->bytes = way_bytes(flow->scale, n, way);
     if (way->bytes != before) change |= TSR__CHANGED_BYTES;
     if (way == *at) more = way->bytes - before;
     if (way->bytes - before != more && !way->fresh) change |= TSR__CHANGED_WAYS;
@@ -382,9 +382,9 @@ static tsr__way *best_way(scale *s, int n)
   int64_t least = INT64_MAX;
   int most = 0, parts = 0;
   for (tsr__way *way = best; way && best->next; way = way->next) {
-    int64_t bytes = sum(bytes_of(s, n, way), wanted_bytes(s, n, way->at));
+    int64_t bytes = add_costs(way_bytes(s, n, way), wanted_bytes(s, n, way->at));
     if (bytes > least) continue;
-    int shared = shared_wants(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    int shared = shared_wants(s, n, way), finer = counted_parts(s->flow, n, way) - parts;
     if (bytes == least && (finer < 0 || (!finer && shared <= most))) continue;
     best = way;
     least = bytes;
@@ -400,8 +400,8 @@ static int64_t bytes_here(scale *s, int n, const tsr__way *way)
 {
   int64_t bytes = begin_wants(s, n, way);
   end_wants(s, n, way);
-  bytes = sum(bytes, wanted_bytes(s, n, way->at));
-  return sum(bytes, way->own);
+  bytes = add_costs(bytes, wanted_bytes(s, n, way->at));
+  return add_costs(bytes, way->own);
 }
 
 /* How many operands do not lie where a way needs them. */
@@ -420,11 +420,11 @@ static bool choose_again(scale *s, int n)
   if (!now->next) return false;
   end_wants(s, n, now);
   int64_t least = bytes_here(s, n, now);
-  int fewest = moved_operands(s, n, now), parts = parts_of(s->flow, n, now);
+  int fewest = moved_operands(s, n, now), parts = counted_parts(s->flow, n, now);
   for (tsr__way *way = now->next; way; way = way->next) {
     int64_t bytes = bytes_here(s, n, way);
     if (bytes > least) continue;
-    int moved = moved_operands(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    int moved = moved_operands(s, n, way), finer = counted_parts(s->flow, n, way) - parts;
     if (bytes == least && (finer < 0 || (!finer && moved >= fewest))) continue;
     best = way;
     least = bytes;
@@ -490,12 +490,12 @@ static void weigh_again(scale *s, int n)
   tsr__way *now = s->flow->ways[n];
   bool chooses = now->next;
   if (chooses) end_wants(s, n, now);
-  for (tsr__way *way = now; way; way = way->next) way->bytes = bytes_of(s, n, way);
+  for (tsr__way *way = now; way; way = way->next) way->bytes = way_bytes(s, n, way);
   if (chooses) begin_wants(s, n, now);
 }
 
 /* Users come before operands (tsr__flow_choose goes backwards), so wants of n are all there. */
-static void choose(scale *s, int n, bool again)
+static void choose_node_way(scale *s, int n, bool again)
 {
   tsr__flow *flow = s->flow;
   if (flow->fixed[n] || (again && !flow->ways[n]->next)) return;
@@ -513,7 +513,7 @@ void tsr__flow_choose(tsr__flow *flow)
   bool better = true;
   for (int again = 0; again < 2; again++) {
     for (int n = 0; n < count && again && !flow->failed; n++) weigh_again(flow->scale, n);
-    for (int n = count - 1; n >= 0 && !flow->failed; n--) choose(flow->scale, n, again);
+    for (int n = count - 1; n >= 0 && !flow->failed; n--) choose_node_way(flow->scale, n, again);
   }
   memset(flow->scale->due, 1, (size_t)count);
   for (int sweep = 0; sweep < SWEEPS && better && !flow->failed; sweep++) {
