@@ -1,19 +1,19 @@
-/* Nodes alike are asked once: programs are long, but few of their nodes differ in what planning
- * looks at.
+/* Equal nodes share answers: programs are long, but few of their nodes differ in the properties
+ * that planning reads.
  *
- *   type       dtype and shape              what a move weighs, how large a node is
+ *   type       dtype and shape              the weight of a move, the size of a node
  *   terms      operation and types          which dims share a factor
  *   question   terms and operands' places   the way to do it
  *
- * Types are interned; of terms and ways those asked last are kept, in tables that forget. Nodes of
- * many operands, of several results or with regions are asked each. */
+ * Types are interned; the terms and ways used last are kept, in tables that forget. Nodes of many
+ * operands, of several results or with regions share no answers. */
 #include "partition/flow.h"
 
 #define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
 enum { TERMS = 32, WAYS = 256, TYPES = 32 };
 
-/* A node's operation and types, by which its terms are found. Compared as bytes, so it has no
- * gaps. */
+/* A node's operation and types, the key of its terms. Keys are compared as bytes, so the struct has
+ * no gaps. */
 typedef struct like {
   const tsr__terms *terms;
   uint32_t attr;
@@ -21,8 +21,8 @@ typedef struct like {
   int32_t type, in[TSR__FEW];
 } like;
 
-/* A question in as few words as hold it, which are made and compared in registers: what was just
- * written in small parts would be waited for if it were read in large ones. */
+/* A question packed into few words, which are made and compared in registers: a large read of
+ * fields that were just written in small parts would stall. */
 typedef struct key {
   const tsr__terms *terms;
   uint64_t types, others, places, rest;
@@ -41,7 +41,7 @@ struct tsr__alike {
   int64_t *elements; /* by type */
   int type_count, type_room;
   like terms[TERMS];
-  tsr__terms *different; /* those that were made last, the newest first */
+  tsr__terms *different; /* distinct terms, the newest first */
   answer *ways;
 };
 
@@ -92,9 +92,9 @@ static unsigned hash_type(const tsr__gnode *node)
   return hash ^ hash >> 15;
 }
 
-/* Where the table is full of other types, a type is new for each node. That costs time and nothing
- * else: types tell whether an answer may be used again, never what it is. Most nodes have the type
- * of the node before, so that is looked at first. */
+/* Gives a node the number of its type. If the table is full of other types, each node gets a new
+ * type. Extra types cost time only: they decide whether an answer may be used again, never the
+ * answer itself. Most nodes have the type of the node before, so the search begins there. */
 void tsr__alike_type(tsr__flow *flow, int n)
 {
   enum { LOOKS = 16 };
@@ -123,7 +123,7 @@ int64_t tsr__alike_elements(const tsr__flow *flow, int n)
 
 /* ---- terms ---- */
 
-/* Whether its types say all of its shape: it is one of those whose terms and ways are kept. */
+/* Whether the types of a node give all of its shape, so that its terms and ways are kept. */
 static bool is_plain_node(const tsr__flow *flow, int n)
 {
   const tsr__gnode *node = typed_node(flow, n);
@@ -132,7 +132,8 @@ static bool is_plain_node(const tsr__flow *flow, int n)
   return plain;
 }
 
-/* Of those made before equal ones; so operations of one kind share their ways. */
+/* Returns equal terms made before, if there are some; so operations of one kind share their
+ * ways. */
 static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
 {
   enum { LOOKS = 8 };
@@ -147,7 +148,8 @@ static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
   return a->different = terms;
 }
 
-/* A view of what is made anywhere is made, too: nothing is exchanged for it. */
+/* Whether a node is a view of a node made anywhere; the view is made anywhere too, without an
+ * exchange. */
 static bool is_made_view(const tsr__flow *flow, int n)
 {
   return flow->free[n] && tsr__ops[typed_node(flow, n)->op].lowering == TSR__LOW_VIEW;
@@ -173,8 +175,8 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   return terms->plain ? share_terms(flow->alike, terms) : terms;
 }
 
-/* One place a hash and no chains: what was asked last stays. A node that is no plain one keeps its
- * own. */
+/* The table has one entry a hash and no chains: the last terms stay. A node that is not plain has
+ * terms of its own. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = typed_node(flow, n);
@@ -206,8 +208,8 @@ void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
   uint8_t consts = 0, free = 0;
   out->type = flow->type[n];
   int lowering = tsr__ops[node->op].lowering;
-  /* The operation is part of the question only where its row matters beyond its factors; for all
-   * else equal terms are enough, so that an addition and a product share their ways. */
+  /* The operation is part of the question only if its row matters beyond its factors; otherwise
+   * equal terms are enough, so that an addition and a product share their ways. */
   bool differs =
       lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
   out->reduces = differs ? node->op : 0;
@@ -237,7 +239,8 @@ bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *ma
   return true;
 }
 
-/* Of a node of few operands, whose number, or a dim's, is the lead. */
+/* Packs a question of a node with few operands; the lead is the number of an operand or of a
+ * dim. */
 static inline key question_key(const tsr__question *q)
 {
   return (key){ .terms = q->terms,
@@ -255,8 +258,8 @@ static inline bool same_question_key(key a, key b)
          a.others == b.others;
 }
 
-/* The top 8 bits of the product: one of WAYS. Where terms lie in memory decides which answers
- * forget each other, not what they are: a plan is the same wherever its arena was. */
+/* The top 8 bits of the product: one of WAYS. The addresses of terms decide which answers replace
+ * each other, not the answers themselves: a plan is the same wherever its arena was. */
 static inline answer *answer_of(const alike *a, key k)
 {
   uint64_t hash = (uint64_t)(uintptr_t)k.terms + k.types * UINT64_C(0xbf58476d1ce4e5b9) +
@@ -277,8 +280,8 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
   return same_question_key(kept->of, k) ? kept->way : NULL;
 }
 
-/* What meets is weighed here, once for all that are alike; the rest weighs itself when it is
- * fresh. */
+/* Keeps a copy of a way. A way whose partials meet is weighed here, once for all equal nodes; other
+ * ways are weighed when they are fresh. */
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
   size_t bytes = sizeof *way + (size_t)typed_node(flow, n)->in_count * sizeof *way->need;

@@ -1,28 +1,28 @@
-/* From a global program to the program of each device.
+/* Partitioning turns a global program into the program of each device.
  *
  *   propagate (propagate.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
  *
- * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants,
- * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN
- * nodes and reshards that would move nothing are gone. `home` and `origin` tie it to the traced
+ * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants
+ * without a place; reductions name the mesh axes over which their partials meet; CONSTRAIN nodes
+ * and reshards that would move nothing are gone. `home` and `origin` tie the result to the traced
  * program.
  *
- * What a node of the traced program became is found by two ways:
+ * Two lists lead from a traced node to its nodes of the result:
  *
  *   home[traced]         the node of the result that holds it, where it was made
  *   first_move[home] ->  its copies elsewhere, newest first, chained by next_move
  *
- * Operands come first in a program, so one pass in order finds the home of each operand settled,
- * and only roots that are kept sums are settled after it. */
+ * Operands come first in a program, so one pass in order finds the home of each operand settled;
+ * only roots that are unreduced sums are settled after the pass. */
 #include "partition/flow.h"
 
 #include <stdio.h>
 
-/* All lists but `out` live in the arena of the plan. Those by node of the result have room for the
- * most nodes there can be (most_nodes), so that nothing here grows one while it is indexed. */
+/* All lists but `out` live in the arena of the plan. Lists by node of the result have entries for
+ * the most nodes there can be (most_nodes), so that no list grows while it is indexed. */
 typedef struct rewrite {
   const tsr__program *in;
   const tsr__flow *flow;
@@ -30,17 +30,17 @@ typedef struct rewrite {
   int32_t *first_move; /* by node of the result: its newest RESHARD, -1 = none */
   int32_t *next_move;  /* by RESHARD node: the one before it of the same operand */
   int32_t *links;      /* room for the operands of one node */
-  /* Sums that are kept; nodes of the traced program, or -1. */
-  int32_t *scaled;        /* by traced node: what scales its home last */
-  int32_t *scaled_before; /* by one that scales: what does before it */
-  int32_t *scaled_by;     /* by node of the result in a list of moves: what scales it */
+  /* Unreduced sums; nodes of the traced program, or -1. */
+  int32_t *scaled;        /* by traced node: the node that scales its home last */
+  int32_t *scaled_before; /* by scaling node: the one that scales before it */
+  int32_t *scaled_by;     /* by node of the result in a list of moves: its last scaling */
   tsr__error *error;
 } rewrite;
 
 /* ---- adding nodes ---- */
 
-/* Adds a node on account of traced node `n`; the caller says whose origin it is. A failure is told
- * once, here: callers that get -1 return r->error->status and say nothing more. */
+/* Adds a node on account of traced node `n`, which is its origin unless the caller changes that.
+ * This function reports a failure: callers that get -1 return r->error->status. */
 static int add_result_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
 {
   int index = tsr__program_add(&r->out->program, node, in, tsr__site_at(r->in, n));
@@ -69,9 +69,9 @@ static place_text placed_type_text(const tsr__gnode *node, const tsr_sharding *a
   return out;
 }
 
-/* Weighing counts a move between different sets of devices as too much to be taken (weigh.c, MUCH).
- * One that comes here had no other way, and only here is it known which node asked for it: so it is
- * an error of the rewriting, told with both places and the line of the user. */
+/* Weighing gives a move between different sets of devices a prohibitive cost (weigh.c, MUCH). Such
+ * a move comes here only if the node had no other way, and only here is the asking node known: so
+ * the rewriting reports the error, with both places and the user's site. */
 static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
                              const tsr_sharding *from, const tsr_sharding *to)
 {
@@ -86,9 +86,8 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
   return TSR_OK;
 }
 
-/* Where ragged rows end is known to the run alone, and a RESHARD copies by borders that the plan
- * knows. What rebalances them is a node of its own (TSR__SH_EVEN), which never comes here as a
- * move. */
+/* Only the run knows the borders of ragged rows, but a RESHARD copies by borders that the plan
+ * knows. A rebalance is a node of its own (TSR__SH_EVEN), which never comes here as a move. */
 static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
                                   const tsr_sharding *to)
 {
@@ -101,8 +100,8 @@ static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_s
       placed_type_text(node, to).text);
 }
 
-/* The reshard or constraint on whose account operands of `user` move, -1 for none: itself, or one
- * after it that it is met before. */
+/* The reshard or constraint on whose account operands of `user` move: `user` itself, or a later
+ * node that its way was made for; -1: no such node. */
 static int asker_of(const rewrite *r, int user)
 {
   int op = r->in->nodes[user].op;
@@ -110,7 +109,7 @@ static int asker_of(const rewrite *r, int user)
   return r->flow->ways[user]->asker;
 }
 
-/* Whether a dim of an operand comes to be whole because its user cannot do with a part of it. */
+/* Whether a dim of an operand becomes whole because its user cannot work on a shard of it. */
 static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *from,
                         const tsr_sharding *to)
 {
@@ -127,9 +126,9 @@ static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *f
   return false;
 }
 
-/* From the narrowest reason to the widest, and the first that holds is told: a routine that needs a
- * dim whole would move it whoever asked; what somebody asked for would move on one mesh as well.
- * Across meshes nothing is said of whole dims, since axes of two meshes are not compared. */
+/* The tests run from the narrowest reason to the widest, and the first that holds is explained: a
+ * routine that needs a dim whole would move it whoever asked; a placement would move it on one mesh
+ * as well. Across meshes whole dims are no reason, since axes of two meshes are not compared. */
 static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
                     const tsr_sharding *to)
 {
@@ -140,7 +139,7 @@ static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
   return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;
 }
 
-/* A move, or what stands for one, is found again by who needs the same. */
+/* Lists a move, or a node that stands for one, so that later users at the same place reuse it. */
 static int keep_move(rewrite *r, int at, int index)
 {
   if (index < 0) return index;
@@ -148,10 +147,10 @@ static int keep_move(rewrite *r, int at, int index)
   return r->first_move[at] = index;
 }
 
-/* A source of numbers alone is made once more instead of being moved. The root stays the one that
- * was made first: the copy is nobody's result. It stands in the list of moves all the same, so that
- * a second user there takes it. Its origin is the traced source, as nothing was inserted that
- * people would have to be told of. */
+/* A source of numbers alone is made again instead of being moved. The first node stays the root:
+ * the copy is nobody's result. The copy stands in the list of moves all the same, so that a second
+ * user there takes it. The copy's origin is the traced source, as no collective was inserted that
+ * an explanation would have to name. */
 static int made_there(rewrite *r, int n, int sharding)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -168,8 +167,8 @@ typedef struct move_cause {
   int user, cause;
 } move_cause;
 
-/* A node of the result in another sharding, which says why as the one does that it is moved for.
- * Flags of what it moves are not taken over: a root or kept node stays that one. */
+/* Adds a RESHARD of a node of the result, with the reason that its user gives. The RESHARD does not
+ * take over flags: the moved node stays the root or the unreduced sum. */
 static int add_reshard_node(rewrite *r, int at, int sharding, move_cause why)
 {
   const tsr__gnode *node = &r->out->program.nodes[at];
@@ -190,10 +189,10 @@ static int add_reshard_node(rewrite *r, int at, int sharding, move_cause why)
   return index;
 }
 
-/* ---- sums that are kept ---- */
+/* ---- unreduced sums ---- */
 
-/* The accumulators of a sum stay where they are, and views are views of them. What scales a sum is
- * put off: its value is rounded first, then scaled, as if it had not been left unreduced.
+/* The accumulators of an unreduced sum stay where they are, and views show them. Scaling is put
+ * off: the value is rounded first, then scaled, as if the sum had not been left unreduced.
  *
  *   %1 = sum(%0)  @(-;sum(x))      %1  kept
  *   %2 = %1 * 2   @(-;sum(x))          (waits: %1, scaled by %2)
@@ -206,9 +205,9 @@ static const tsr_sharding *unreduced_place(const rewrite *r, int at)
   return &r->out->program.shardings[r->out->program.nodes[at].sharding];
 }
 
-/* The one operand of a node of the traced program that is kept, if it is left as it is; -1. Of
- * those that scale the others are numbers. A broadcast is a view that shows one element many times,
- * so its sums would be added up as often. */
+/* The one unreduced operand of a traced node that can leave it so, or -1. The other operands of a
+ * scaling node are numbers. A broadcast is a view that shows one element many times, so its sums
+ * would be added up as often. */
 static int unreduced_operand_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -224,7 +223,8 @@ static int unreduced_operand_of(const rewrite *r, int n)
   return others ? -1 : keeper;
 }
 
-/* Whether a node shows or scales accumulators: each once, and all where they are; which operand. */
+/* The operand whose accumulators a node shows or scales, each once and all where they are; -1: no
+ * such operand. */
 static int passes_kept(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -234,7 +234,7 @@ static int passes_kept(const rewrite *r, int n)
   const tsr_sharding *from = unreduced_place(r, r->out->home[operand]),
                      *at = tsr__flow_at(r->flow, n);
   /* Accumulators lie beside their device and are viewed there alone: a view that exchanges elements
-   * needs the value. So does one more scale than a kept value has room for. */
+   * needs the value. A value is also needed beyond TSR__MOST_SCALES scalings. */
   bool moves = tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
   bool good = at->unreduced == from->unreduced && !moves &&
               !memcmp(from, tsr__flow_need(r->flow, n, keeper), sizeof *from);
@@ -244,9 +244,9 @@ static int passes_kept(const rewrite *r, int n)
   return good && scales <= TSR__MOST_SCALES ? keeper : -1;
 }
 
-/* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. `cause` of a
- * kept node is the row of its accumulator, by which what reads it later knows what lies there; of a
- * move it is why. No node is both. */
+/* Marks a node that leaves its sum unreduced; its operand (`keeper`) or its row names the
+ * accumulator. `cause` of an unreduced node is the row of its accumulator, from which later readers
+ * know the form of the data; `cause` of a move is its reason. No node is both. */
 static void mark_unreduced(rewrite *r, tsr__gnode *node, int n, int keeper)
 {
   tsr__accum accums[2];
@@ -260,11 +260,11 @@ static void mark_unreduced(rewrite *r, tsr__gnode *node, int n, int keeper)
     return;
   }
   node->reduce_axes = 0;
-  node->flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP); /* keep_root says which are */
+  node->flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP); /* keep_root sets them */
   node->flags |= TSR__KEPT;
 }
 
-/* What scales a kept node waits until that meets. */
+/* A scaling of an unreduced node waits until its accumulators meet. */
 static tsr_status put_off(rewrite *r, int n, int keeper)
 {
   int operand = tsr__in(r->in, &r->in->nodes[n], keeper);
@@ -274,7 +274,7 @@ static tsr_status put_off(rewrite *r, int n, int keeper)
   return TSR_OK;
 }
 
-/* The accumulators of a node meet so that its value comes to lie at a place: a sum over no dims. */
+/* Adds a sum over no dims: the accumulators of a node meet so that its value lies at a place. */
 static int add_meeting(rewrite *r, int at, int sharding, int n)
 {
   tsr__program *program = &r->out->program;
@@ -292,10 +292,10 @@ static int add_meeting(rewrite *r, int at, int sharding, int n)
   return add_result_node(r, &sum, TSR__LINKS(at), n);
 }
 
-/* Traced node `scale` once more, of node `of` of the result instead of its operand. Both operands
- * are `of` at first and constants are put back where they stood, so a node that scales from the
- * left stays one. Rank and dims are those of `of`: views that stand between the sum and this node
- * may come before the scaling as well as after it. */
+/* Adds traced node `scale` again, applied to node `of` of the result instead of its operand. Both
+ * operands are `of` at first and constants are put back where they stood, so a node that scales
+ * from the left still does. Rank and dims are those of `of`: views between the sum and this node
+ * may come before the scaling as well as after. */
 static int add_scale(rewrite *r, int scale, int of, int n)
 {
   tsr__gnode node = r->in->nodes[scale], like = r->out->program.nodes[of];
@@ -312,10 +312,10 @@ static int add_scale(rewrite *r, int scale, int of, int n)
   return index;
 }
 
-/* What a kept node comes to where its accumulators meet, scaled by `scale` and those before it. It
- * goes down as many scales as there are, TSR__MOST_SCALES at most, and each step on the way is
- * kept: another user that needs the sum scaled less finds it there. A value is known by its place
- * and by what scaled it last; what did before follows from that. */
+/* The value of an unreduced node at a place, scaled by `scale` and the scalings before it. The
+ * recursion adds one node for each scaling, TSR__MOST_SCALES at most, and lists each: another user
+ * that needs fewer scalings finds its value there. A value is identified by its place and its last
+ * scaling; the earlier scalings follow from the last. */
 static int add_reduced_value(rewrite *r, int at, int scale, int sharding, int n)
 {
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
@@ -329,7 +329,7 @@ static int add_reduced_value(rewrite *r, int at, int scale, int sharding, int n)
   return keep_move(r, at, index);
 }
 
-/* Whether a node of the traced program is a sum over no dims that is made so. */
+/* Whether a traced node is a placed sum over no dims of an unreduced operand. */
 static bool is_meeting(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
@@ -338,10 +338,9 @@ static bool is_meeting(const tsr__program *program, int n)
   return x->flags & TSR__KEPT && x->dtype == node->dtype && !tsr__reduce_of(program, node)->dims;
 }
 
-/* The elements of a traced node that is kept: where they are needed if accumulators can meet so
- * that they come to lie there, else where the sum is: the first devices have them. Coming together
- * at a place that accumulators cannot meet at would be a meeting and a move in one; so the sum is
- * made where it is, and the caller moves it like any node. */
+/* The elements of an unreduced traced node: at the needed place if accumulators can meet there,
+ * else at the sum's place, on the first devices. Any other place would need a meeting and a move in
+ * one; so the sum is made where its accumulators are, and the caller moves it like any node. */
 static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
 {
   int at = r->out->home[operand];
@@ -351,9 +350,10 @@ static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
                            tsr__program_sharding(&r->out->program, there), n);
 }
 
-/* A root that is kept: it is scaled as nobody else needs it, or has elements after all. It comes
- * after all nodes, because home[n] has to be the sum before scaling as long as other nodes look for
- * it there. `chain` is filled from the last scale to the first and applied backwards. */
+/* Settles an unreduced root: its scalings are added for it alone, or its accumulators meet after
+ * all. Roots come after all nodes, because home[n] has to be the sum before scaling as long as
+ * other nodes read it. `chain` is filled from the last scaling to the first and applied
+ * backwards. */
 static tsr_status keep_root(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -369,7 +369,7 @@ static tsr_status keep_root(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Whether a kept node is what a user asks for that leaves it so, and nobody looks at that. */
+/* Whether an unreduced node lies as a user asks, and the user may stay unreduced as well. */
 static bool stays_unreduced(const rewrite *r, int at, const tsr_sharding *to,
                             const tsr__gnode *user)
 {
@@ -377,7 +377,8 @@ static bool stays_unreduced(const rewrite *r, int at, const tsr_sharding *to,
          !memcmp(unreduced_place(r, at), to, sizeof *to);
 }
 
-/* The node of the result that holds traced node `operand` in the sharding that its user needs. */
+/* The node of the result that holds operand `i` of a traced node in the sharding that this user
+ * needs. */
 static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
@@ -387,8 +388,9 @@ static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
-  /* A place may differ in words and not in fact: axes of size 1, an empty dim. That is no move. */
-  if (node.op == TSR__OP_CONST || node.result_count) return at; /* results are where they are */
+  /* Two places may differ in words and not in fact, by axes of size 1 or an empty dim: no move. */
+  if (node.op == TSR__OP_CONST || node.result_count)
+    return at; /* several results stay at their places */
   if (tsr__same_places(&from, to, &shape)) return at;
   if (check_move(r, user, &node, &from, to) || check_move_rows(r, user, operand, &from, to))
     return -1;
@@ -404,21 +406,20 @@ static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
 
 /* ---- nodes ---- */
 
-/* A number that was given a place is made there. */
+/* A number with a placement is made at that place. */
 static int place_const(rewrite *r, int n)
 {
   tsr__gnode full = r->in->nodes[n];
   full.op = TSR__OP_FULL;
-  full.attr = 0, full.attr_bytes = 0; /* the place's reason goes with the place */
+  full.attr = 0, full.attr_bytes = 0; /* the reason belongs to the placement */
   int number = r->out->home[tsr__in(r->in, &full, 0)];
   full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
   return add_result_node(r, &full, TSR__LINKS(number), n);
 }
 
-/* A place that was asked for: a move, or nothing where it lies there already. A node that is gone
- * this way hands on what it was: whoever looks for it finds the operand, which is then a root, and
- * the origin is set only where no earlier node claims it, so that the first name that a user gave
- * stays the one in explanations. */
+/* Rewrites a placement: a move, or no node if the operand lies there already. In that case home[n]
+ * becomes the operand, which takes over the flags of a root, and the origin is set only if no
+ * earlier node has it, so that explanations name the first node that a user wrote. */
 static tsr_status rewrite_placement(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -438,9 +439,9 @@ static tsr_status rewrite_placement(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Several results lie alike, but for those of loops, whose regions said where. The result list is
- * shared with the traced program by index (tsr__program_share), so it is written here in place, one
- * entry a result. */
+/* Several results lie alike, except those of loops, which their regions placed. The result list is
+ * shared with the traced program by index (tsr__program_share), so this function writes it in
+ * place, one entry a result. */
 static void set_result_places(rewrite *r, tsr__gnode *node, int sharding)
 {
   for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
@@ -456,7 +457,7 @@ static void set_result_places(rewrite *r, tsr__gnode *node, int sharding)
 
 /* ---- products whose parts meet ---- */
 
-/* The same node where it is needed: itself, or a move. */
+/* A node at the place where it is needed: itself, or a move. */
 static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
 {
   tsr__program *program = &r->out->program;
@@ -467,8 +468,8 @@ static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
   return add_reshard_node(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
 }
 
-/* The parts of a product that devices make: its result has a dim more. Indices of an einsum are
- * small numbers: the new dim takes the first one that neither operand has.
+/* Adds the parts of a product that devices make: the result has one dim more. Indices of an einsum
+ * are small numbers: the new dim takes the first one that neither operand has.
  *
  *   ik,kj->ij   over 4 devices     ik,kj->pij, p = 4 parts */
 static int add_product_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of,
@@ -490,9 +491,8 @@ static int add_product_parts(rewrite *r, const tsr__split *split, const tsr__dot
   return add_result_node(r, &part, in, n);
 }
 
-/* Adds parts up along dim 0 in the order in which they stand, as a tree whose shape the number of
- * parts alone decides. A sum would be as good for integers; floats of a product keep their
- * order. */
+/* Adds parts up along dim 0 in their order, as a tree whose shape depends on the number of parts
+ * alone. A sum would be as good for integers; floats of a product keep their order. */
 static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
 {
   tsr__gnode fold = r->in->nodes[n];
@@ -505,7 +505,7 @@ static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
   return add_result_node(r, &fold, TSR__LINKS(parts), n);
 }
 
-/* A node of the result in blocks that are not those of its place. */
+/* Adds a node that takes another in blocks with borders of their own. */
 static int add_blocks_node(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
 {
   tsr__gnode node = r->out->program.nodes[at];
@@ -535,7 +535,8 @@ static int at_leaves(rewrite *r, int at, int i, int n)
   return add_blocks_node(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
 }
 
-/* Operand 0 of a product with all that its windows show; their numbers go to the attribute. */
+/* Operand 0 of a product in blocks with all elements that its windows read; the numbers of windows
+ * go to the attribute. */
 static int at_windows(rewrite *r, int at, tsr__dot_attr *attr, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -585,7 +586,7 @@ static tsr_status copy_product(rewrite *r, int n, tsr__links in)
   return TSR_OK;
 }
 
-/* Where a loop has its operand: as the constraint says that was put there, or nowhere. */
+/* The place of a loop's operand: that of the constraint before it, or unplaced. */
 static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 {
   const tsr__gnode *operand = &r->in->nodes[tsr__in(r->in, &r->in->nodes[n], i)];
@@ -593,8 +594,9 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
   return &r->in->shardings[placed ? operand->sharding : 0];
 }
 
-/* What a node has behind its operands (its regions) is copied as it is: these are indices into
- * lists that both programs have alike. A missing operand stays -1. */
+/* Copies a node with its operands at their places. The regions, listed after the operands, are
+ * copied unchanged: they are indices into lists that both programs share. A missing operand stays
+ * -1. */
 static tsr_status rewrite_node(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -639,15 +641,15 @@ static tsr_status rewrite_all(rewrite *r)
 
 /* ---- the whole ---- */
 
-/* At most one reshard an operand is added, behind a meeting that may be scaled, and to a product,
- * which has two operands, six nodes. A root may be scaled once more. */
+/* The most nodes of a result. Each operand adds at most one reshard, after a meeting that may be
+ * scaled, and each product, which has two operands, six nodes. A root may be scaled once more. */
 static size_t most_nodes(const tsr__program *program)
 {
   return (size_t)program->node_count * (2 + TSR__MOST_SCALES) +
          (size_t)program->operand_count * (5 + TSR__MOST_SCALES) + 1;
 }
 
-/* The numbers that people see are those of the traced program, where constants have none. */
+/* Explanations show the numbers of the traced program, where constants have no number. */
 static tsr_status number_result_nodes(const tsr__program *program, tsr__arena *arena,
                                       tsr__partitioned *out, tsr__error *error)
 {
@@ -664,8 +666,8 @@ static tsr_status number_result_nodes(const tsr__program *program, tsr__arena *a
   return TSR_OK;
 }
 
-/* How many operands do not lie where they are needed: of some a move serves others, too, and what
- * products and loops take besides comes out of that or is added later. */
+/* The number of operands that do not lie where they are needed. Some moves serve several users,
+ * which leaves entries for nodes that products and loops add; the lists can still grow. */
 static int count_moved_operands(const tsr__program *program, const tsr__flow *flow)
 {
   int count = 0;
@@ -675,15 +677,15 @@ static int count_moved_operands(const tsr__program *program, const tsr__flow *fl
   return count;
 }
 
-/* `origin` grows with nodes nobody can count beforehand: it is filled in the arena and copied to
- * its exact length, by which tsr__partitioned_free lets go of it. On a failure the caller frees
- * `out` with what it has, so what is not there yet is NULL. */
+/* The number of nodes is not known beforehand: `origin` is filled in the arena and copied to its
+ * exact length, by which tsr__partitioned_free frees it. On a failure the caller frees `out`, so
+ * lists that are not there yet are NULL. */
 static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
                         tsr__partitioned *out, tsr__error *error)
 {
   size_t most = most_nodes(program);
   rewrite r = { .in = program, .flow = flow, .out = out, .error = error };
-  /* Room for the most that can be, of which little is touched. */
+  /* The lists hold the most nodes possible; few of their pages are touched. */
   int32_t *origin = tsr__arena_raw(arena, most * sizeof *origin);
   r.first_move = tsr__arena_raw(arena, most * sizeof *r.first_move);
   r.next_move = tsr__arena_raw(arena, most * sizeof *r.next_move);
@@ -711,7 +713,8 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   return number_result_nodes(program, arena, out, error);
 }
 
-/* Ties what was made of a program to the one in whose place it is, as if that had been planned. */
+/* Ties the result to the program that the flat one replaced, as if that program had been
+ * planned. */
 static tsr_status tie_to_traced(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
                                 tsr__error *error)
 {
@@ -725,7 +728,7 @@ static tsr_status tie_to_traced(const tsr__flat *flat, tsr__arena *arena, tsr__p
     return tsr__plan_no_memory(error);
   }
   memset(from, -1, (size_t)flat->program.node_count * sizeof *from);
-  /* Downwards, so that of several nodes in one place the first one is its origin. */
+  /* The loop runs downwards, so that the first of several nodes in one place becomes its origin. */
   for (int n = program->node_count - 1; n >= 0; n--) {
     home[n] = place[n] < 0 ? -1 : out->home[place[n]];
     if (place[n] >= 0) from[place[n]] = n;
@@ -748,9 +751,9 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   return status ? status : tsr__notes_make(arena, out, error);
 }
 
-/* Loops have plans of their own by then, and places. Regions were planned under the numbers of the
- * flat program, which are followed through both rewritings, and the flat program is let go of: the
- * result shares no list with it. */
+/* Plans a program with loops, whose regions get plans of their own. Their nodes have the numbers of
+ * the given program, which `place` and `home` map to the result; then the flat program is freed:
+ * the result shares no list with it. */
 static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
                                    tsr__partitioned *out, tsr__error *error)
 {
@@ -764,9 +767,9 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   return status;
 }
 
-/* What functions compute that the program calls stands in their place. Inlined programs come back
- * to tsr__partition, where what is left are loops at most, and then nothing: each form is planned
- * by the one below it. `out` held an empty program until then. */
+/* Plans a program whose calls are replaced by the nodes of their functions. The inlined program
+ * goes to tsr__partition_in again, with loops at most: each form is planned by the next simpler
+ * one. `out` holds an empty program until then. */
 static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
                                     tsr__partitioned *out, tsr__error *error)
 {
@@ -786,8 +789,8 @@ static bool has_call_nodes(const tsr__program *program)
   return false;
 }
 
-/* What nodes were made of was right when they were made. Sizes of a run may have become known
- * since, so that two that seemed to fit do not. */
+/* Nodes were checked when they were made. Sizes of a run may have become known since, so that two
+ * sizes that seemed to fit may differ. */
 static bool may_be_wrong(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)

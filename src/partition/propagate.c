@@ -1,10 +1,9 @@
 /* Propagation finds the ways to do each node.
  *
- *   forward    a node follows its operands: each factor is cut like the largest operand cuts
- * it, ties go to the first; an axis is used once. If operands disagree, the wish of each is a way
- * of its own; so is a reduction whose operand moves to a cut of a kept dim, instead of its
- * partials, and a product that gathers the dims it
- *              contracts
+ *   forward    a node follows its operands: each factor is cut like the largest operand cuts it,
+ *              ties go to the first; an axis is used once. If operands disagree, the wish of each
+ *              is a way of its own; so is a reduction whose operand moves to a cut of a kept dim,
+ *              instead of its partials, and a product that gathers the dims it contracts
  *   backward   the place that a way needs an operand at is a way to do that operand
  *   forward    again, from the ways that the backward pass added
  *
@@ -740,7 +739,7 @@ static void backward(tsr__flow *flow, int n)
 
 /*   free     computed from numbers alone, without data. Sources are free whatever they read
  *   fixed    one way: leaves, nodes that a user placed, nodes with regions or several results,
- * nodes that read rows counted at run time
+ *            nodes that read rows counted at run time
  *   ragged   its rows end where a filter left them, until a rebalance makes borders even */
 static void start_node(tsr__flow *flow, int n)
 {
