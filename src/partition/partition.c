@@ -148,9 +148,9 @@ static int keep_move(rewrite *r, int at, int index)
 }
 
 /* A source of numbers alone is made again instead of being moved. The first node stays the root:
- * the copy is nobody's result. The copy stands in the list of moves all the same, so that a second
- * user there takes it. The copy's origin is the traced source, as no collective was inserted that
- * an explanation would have to name. */
+ * the copy is no result of the program. The copy stands in the list of moves all the same, so that
+ * a second user there takes it. The copy's origin is the traced source, as no collective was
+ * inserted that an explanation would have to name. */
 static int made_there(rewrite *r, int n, int sharding)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -751,9 +751,9 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   return status ? status : tsr__notes_make(arena, out, error);
 }
 
-/* Plans a program with loops, whose regions get plans of their own. Their nodes have the numbers of
- * the given program, which `place` and `home` map to the result; then the flat program is freed:
- * the result shares no list with it. */
+/* Plans a program with loops, whose regions get plans of their own. The loops of these plans have
+ * the numbers of the given program, which `place` and `home` map to the result; then the flat
+ * program is freed: the result shares no list with it. */
 static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
                                    tsr__partitioned *out, tsr__error *error)
 {

@@ -102,7 +102,7 @@ static bool uses_all(const tsr_sharding *place)
 }
 
 /* The search runs from the newest place back: most requests are for a place made a moment ago.
- * Places are compared as bytes, so whoever makes one clears it first. */
+ * Places are compared as bytes, so callers clear a place before they fill it. */
 static int place_number(tsr__flow *flow, const tsr_sharding *place)
 {
   if (!place->mesh) return 0;
@@ -691,7 +691,7 @@ static void forward(tsr__flow *flow, int n)
     if (!flow->fixed[n]) add_operands_ways(flow, n);
   }
   bool weigh = !flow->failed && (change || has_fresh(flow->ways[n]));
-  /* Users come later in the same pass and see what this one changed; wants were set between the
+  /* Users come later in the same pass and see this node's changes; wants were set between the
    * passes and stay for them, too. */
   flow->changed[n] &= TSR__CHANGED_WANTS;
   if (weigh) flow->changed[n] |= (uint8_t)tsr__flow_weigh_node(flow, n);
@@ -830,7 +830,8 @@ static bool start_flow(tsr__flow *flow)
 }
 
 /* A program without places has one way for each node. All nodes share one way of zeros: unplaced,
- * with unplaced needs. It has room for the needs of the node with the most operands. */
+ * with unplaced needs. The shared way has entries for the needs of the node with the most
+ * operands. */
 static void stay_unplaced(tsr__flow *flow)
 {
   flow->draft->asker = -1;

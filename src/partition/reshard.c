@@ -97,8 +97,8 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   }
 }
 
-/* Lists the overlaps of a dim, or only counts them (`list` NULL). Of ten elements from three parts
- * to two:
+/* Lists the overlaps of a dim, or only counts them (`list` NULL). Ten elements from three parts to
+ * two:
  *
  *   from         | 0 1 2 3 | 4 5 6 | 7 8 9 |     part 0 takes  four of part 0, one of part 1
  *   to           | 0 1 2 3   4 | 5 6   7 8 9 |   part 1 takes  two of part 1, three of part 2
