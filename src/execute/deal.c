@@ -25,19 +25,19 @@ enum {
   STREAM_BYTES = 1 << 24 /* more than caches hold */
 };
 
-static int process_of(const tsr__exec *exec, const tsr__crossing *c, int position)
+static int process_of_member(const tsr__exec *exec, const tsr__crossing *c, int position)
 {
   int device = tsr__home_device(exec->rt, c->sharding, position);
   return tsr__device_process(tsr__topology_of(exec->rt), device);
 }
 
-static tsr_status no_memory(const tsr__exec *exec)
+static tsr_status no_memory_to_deal(const tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM,
                         "no memory to combine the results of several processes; free some arrays");
 }
 
-static int own_process(const tsr__exec *exec)
+static int own_process_index(const tsr__exec *exec)
 {
   return tsr__topology_of(exec->rt)->process_index;
 }
@@ -60,7 +60,7 @@ static void list_processes(const tsr__exec *exec, tsr__crossing *c)
   int turn = ++c->turn;
   c->process_count = 0;
   for (int m = 0; m < c->group_size; m++) {
-    int process = process_of(exec, c, c->members[m]);
+    int process = process_of_member(exec, c, c->members[m]);
     if (c->met[process] == turn) continue;
     c->met[process] = turn;
     c->processes[c->process_count] = process;
@@ -105,7 +105,7 @@ tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
   c->deal = deal_of(exec, c);
   if (is_alone(exec)) return TSR_OK;
   c->processes = tsr__arena_new(exec->scratch, (2 * members + processes) * sizeof(int));
-  if (!c->processes) return no_memory(exec);
+  if (!c->processes) return no_memory_to_deal(exec);
   c->first = c->processes + members;
   c->met = c->first + members;
   return TSR_OK;
@@ -115,7 +115,7 @@ tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (is_alone(exec)) return (tsr__share){ 0, 1, false };
-  int own = own_process(exec);
+  int own = own_process_index(exec);
   bool leads = c->processes[0] == own;
   if (c->deal == DEAL_FIRST) return (tsr__share){ leads ? 0 : -1, 1, false };
   tsr__share share = { -1, c->process_count, false };
@@ -132,7 +132,7 @@ tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__pa
   const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
   int m = 0, members = c->group_size;
   if (c->deal != DEAL_EACH) return TSR_OK;
-  while (m < members && process_of(exec, c, c->members[m]) != own_process(exec)) m++;
+  while (m < members && process_of_member(exec, c, c->members[m]) != own_process_index(exec)) m++;
   for (int a = 0; a < c->accum_count && m < members; a++) {
     if (!partials[m][a]) continue;
     tsr__partial *copy = ops->partial_take(partials[m][a], NULL, 0, exec->error);
@@ -210,11 +210,11 @@ static bool is_taken_here(const tsr__value *result, int position)
 
 /* The shares of a result that the processes of the group at hand finished, for each of its members
  * here. Members hold the same elements. */
-static void list_shares(take_job *job, int final)
+static void list_shares_of_result(take_job *job, int final)
 {
   const tsr__crossing *c = job->c;
   const tsr__value *result = job->exec->values[c->finals[final]];
-  int own = own_process(job->exec);
+  int own = own_process_index(job->exec);
   int64_t n = elements_at(result, c->members[0]);
   for (int m = 0; m < c->group_size; m++)
     for (int s = 0; s < c->process_count && is_taken_here(result, c->members[m]); s++) {
@@ -232,19 +232,19 @@ static void list_finished(take_job *job, int final, int position)
   const tsr__crossing *c = job->c;
   const tsr__value *result = job->exec->values[c->finals[final]];
   int leader = leader_of(c, result, position);
-  if (process_of(job->exec, c, leader) != own_process(job->exec))
+  if (process_of_member(job->exec, c, leader) != own_process_index(job->exec))
     list_share(job, &(taking){ final, leader, position, 0, elements_at(result, position) });
 }
 
 /* All that comes to the devices of this process. Called twice: without a list it only counts, with
  * one it fills it. */
-static void list_all(take_job *job)
+static void list_takings(take_job *job)
 {
   tsr__crossing *c = job->c;
   job->count = job->bytes = 0;
   for (int g = 0; g < tsr__crossing_groups(c) && c->deal == DEAL_SHARES; g++) {
     tsr__crossing_group(job->exec, c, g);
-    for (int f = 0; f < c->final_count; f++) list_shares(job, f);
+    for (int f = 0; f < c->final_count; f++) list_shares_of_result(job, f);
   }
   for (int f = 0; f < c->final_count && c->deal != DEAL_SHARES; f++) {
     const tsr__value *result = job->exec->values[c->finals[f]];
@@ -254,7 +254,7 @@ static void list_all(take_job *job)
 }
 
 /* A part of a result lies alike at both ends, so it goes as a list of elements. */
-static void take_task(void *user, int64_t task, int worker)
+static void copy_taking(void *user, int64_t task, int worker)
 {
   take_job *job = user;
   const taking *t = &job->list[task];
@@ -277,13 +277,14 @@ static void take_task(void *user, int64_t task, int worker)
 }
 
 /* Bytes are counted as they are copied, and each by the process to whose devices it comes. */
-static tsr_status take_all(take_job *job)
+static tsr_status copy_takings(take_job *job)
 {
   tsr__exec *exec = job->exec;
   job->streams = job->bytes > STREAM_BYTES;
-  if (job->bytes > ALONE_BYTES) tsr__parallel_progress(&job->progress, job->count, take_task, job);
+  if (job->bytes > ALONE_BYTES)
+    tsr__parallel_progress(&job->progress, job->count, copy_taking, job);
   else
-    for (int64_t t = 0; t < job->count; t++) take_task(job, t, 0);
+    for (int64_t t = 0; t < job->count; t++) copy_taking(job, t, 0);
   exec->traffic.bytes += job->moved;
   return job->progress.stop ? tsr__cancelled(exec->error, TSR__PROGRAM) : TSR_OK;
 }
@@ -297,7 +298,7 @@ bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
     const tsr__value *result = exec->values[c->finals[f]];
     for (int p = 0; p < result->part_count; p++)
       if (tsr__holds(&result->sharding, p) &&
-          process_of(exec, c, leader_of(c, result, p)) != process_of(exec, c, p))
+          process_of_member(exec, c, leader_of(c, result, p)) != process_of_member(exec, c, p))
         return false;
   }
   return true;
@@ -310,11 +311,11 @@ tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   tsr__sight sight;
   if (c->given || tsr__deal_is_complete(exec, c)) return TSR_OK;
-  list_all(&job);
+  list_takings(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);
-  if (!job.list || !job.seen) return no_memory(exec);
-  list_all(&job);
+  if (!job.list || !job.seen) return no_memory_to_deal(exec);
+  list_takings(&job);
   for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
   tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);
   for (int64_t t = 0; t < job.count && !status; t++) {
@@ -323,6 +324,6 @@ tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
                     &(tsr__sight_part){ part->final, part->from, part->first, part->count });
   }
   if (!status) status = tsr__sight_come(&sight, exec->error);
-  if (!status) status = take_all(&job);
+  if (!status) status = copy_takings(&job);
   return tsr__unsee(&sight, status, exec->error);
 }

@@ -14,7 +14,7 @@
 
 /* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
  * nothing but its results. 16 KiB stand in the room itself. */
-static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
+static tsr__run_room *take_run_room(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__run_room *room = atomic_exchange(&engine->near, NULL);
   if (!room) {
@@ -33,7 +33,7 @@ static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
 }
 
 /* The one that lay near goes to the others: this one is warmer. */
-static void give_room(tsr__engine *engine, tsr__run_room *room)
+static void give_run_room(tsr__engine *engine, tsr__run_room *room)
 {
   if (room) room = atomic_exchange(&engine->near, room);
   if (!room) return;
@@ -174,7 +174,7 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pl
  * if that has no device here, since all make the same calls and may read what comes of it. It must
  * be the same on all of them. What has no mesh each process computes for itself, as what lies on a
  * mesh of its own. */
-static bool meets(const tsr_runtime *rt, const tsr__program *program)
+static bool program_meets(const tsr_runtime *rt, const tsr__program *program)
 {
   if (!tsr__peers_of(rt)) return false;
   for (int i = 1; i < program->sharding_count; i++)
@@ -244,7 +244,7 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
     /* Of notes that travel together one leads: they are one collective. */
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
-  plan->meets = meets(rt, &plan->parts.program);
+  plan->meets = program_meets(rt, &plan->parts.program);
   plan->closes = plan->meets ? closing_step(plan) : -1;
   if (plan->meets && tsr__plan_alike(rt, plan, error)) return error->status;
   atomic_init(&plan->closing_bytes, TSR__UNKNOWN_BYTES);
@@ -263,8 +263,8 @@ static tsr_status partition(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
 }
 
 /* The key is a copy of the trace, since the trace is built anew by the next terminal. */
-static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out,
-                            tsr__error *error)
+static tsr_status make_plan_of_trace(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out,
+                                     tsr__error *error)
 {
   tsr__plan *plan = tsr__new(&rt->heap, sizeof *plan);
   if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
@@ -282,7 +282,7 @@ static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **ou
 /* ---- the cache ---- */
 
 /* Both halves of the hash take part, as buckets are few. */
-static tsr__plan **bucket_of(const tsr__engine *engine, uint64_t hash)
+static tsr__plan **plan_bucket(const tsr__engine *engine, uint64_t hash)
 {
   return &engine->buckets[(hash ^ hash >> 32) & (engine->bucket_count - 1)];
 }
@@ -299,7 +299,7 @@ static bool grow_buckets(tsr_runtime *rt, tsr__engine *engine)
   engine->buckets = buckets;
   engine->bucket_count = count;
   for (tsr__plan *plan = engine->oldest; plan; plan = plan->newer) {
-    tsr__plan **bucket = bucket_of(engine, plan->hash);
+    tsr__plan **bucket = plan_bucket(engine, plan->hash);
     plan->next = *bucket;
     *bucket = plan;
   }
@@ -337,7 +337,7 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   tsr__plan *plan = engine->oldest;
   while (plan && atomic_load(&plan->runs)) plan = plan->newer;
   if (!plan) return false;
-  tsr__plan **at = bucket_of(engine, plan->hash);
+  tsr__plan **at = plan_bucket(engine, plan->hash);
   while (*at != plan) at = &(*at)->next;
   *at = plan->next;
   for (int i = 0; i < TSR__LINES; i++)
@@ -349,7 +349,7 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
 }
 
 /* Where the plan is remembered that an array of this line was last made by. */
-static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
+static tsr__plan **last_plan_of_line(tsr__engine *engine, const tsr_array *root)
 {
   /* Texts of lines are constants: their addresses are theirs. */
   uint64_t mixed = (uint64_t)(uintptr_t)root->node.site * UINT64_C(0x9E3779B97F4A7C15);
@@ -359,7 +359,7 @@ static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
 /* The plan of the line, if it is that of the roots again, or NULL. */
 static tsr__plan *follow_last(tsr__engine *engine, tsr__operands roots, const tsr__exec *exec)
 {
-  tsr__plan *plan = roots.at[0] ? *last_of(engine, roots.at[0]) : NULL;
+  tsr__plan *plan = roots.at[0] ? *last_plan_of_line(engine, roots.at[0]) : NULL;
   if (!plan || !plan->roots) return NULL;
   const tsr__followed known = { &plan->key, plan->roots, exec->keeps && plan->sums };
   if (!tsr__program_follow(&engine->trace, &known, roots, exec->error)) return NULL;
@@ -374,7 +374,7 @@ static tsr__plan *find_plan(tsr__engine *engine, uint64_t *hash)
   if (engine->newest && tsr__program_same(&engine->newest->key, &engine->trace))
     return engine->newest;
   *hash = tsr__program_hash(&engine->trace);
-  tsr__plan *plan = engine->buckets ? *bucket_of(engine, *hash) : NULL;
+  tsr__plan *plan = engine->buckets ? *plan_bucket(engine, *hash) : NULL;
   while (plan && (plan->hash != *hash || !tsr__program_same(&plan->key, &engine->trace)))
     plan = plan->next;
   return plan;
@@ -389,7 +389,7 @@ static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
     tsr__plan_free(rt, plan);
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the plan cache");
   }
-  tsr__plan **bucket = bucket_of(engine, plan->hash);
+  tsr__plan **bucket = plan_bucket(engine, plan->hash);
   plan->next = *bucket;
   *bucket = plan;
   append_plan(engine, plan);
@@ -405,7 +405,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
   tsr__plan *plan = find_plan(engine, &hash);
   *cached = plan != NULL;
   if (!plan) {
-    tsr_status status = make_plan(rt, engine, &plan, error);
+    tsr_status status = make_plan_of_trace(rt, engine, &plan, error);
     if (status) return status;
     plan->hash = hash;
     plan->untold = true;
@@ -427,7 +427,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
 /* The plan's program with the numbers of this run, in the run's own memory. The plan's program is
  * shared by all runs; only its parameters are this run's, so a copy of the struct with other
  * params will do. Its lists are the plan's and stay as they are. */
-static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
+static bool bind_program_numbers(tsr__exec *exec, const tsr__program *trace)
 {
   size_t bytes = (size_t)trace->param_count * sizeof(tsr__num);
   tsr__program *own = tsr__arena_raw(exec->scratch, sizeof *own + bytes);
@@ -473,11 +473,11 @@ static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__operands roots
   size_t nodes = (size_t)plan->parts.program.node_count;
   /* Set first, so that tsr__unbind undoes whatever was bound until a failure. */
   exec->plan = plan;
-  exec->room = take_room(exec->rt, engine);
+  exec->room = take_run_room(exec->rt, engine);
   atomic_fetch_add(&plan->runs, 1);
   if (!exec->room) goto no_memory;
   exec->scratch = &exec->room->arena;
-  if (!bind_numbers(exec, &engine->trace)) goto no_memory;
+  if (!bind_program_numbers(exec, &engine->trace)) goto no_memory;
   const tsr__program *program = exec->program;
   /*   values[node] | extents[accum] | partials[accum] | homes[root] */
   exec->values =
@@ -506,7 +506,7 @@ void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
 {
   if (!exec->plan) return;
   tsr__exec_free(exec);
-  give_room(engine, exec->room);
+  give_run_room(engine, exec->room);
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
@@ -545,7 +545,8 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
 
 /* On a mesh of sizes alone a program can be planned, not run. Asked of the plan and not of the
  * roots: a mesh may stand at an operand alone. */
-static tsr_status check_devices(const tsr_runtime *rt, const tsr__plan *plan, tsr__error *error)
+static tsr_status check_plan_devices(const tsr_runtime *rt, const tsr__plan *plan,
+                                     tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
   for (int i = 1; i < program->sharding_count; i++) {
@@ -604,8 +605,8 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
   *cached = plan != NULL;
   if (!status && !pending && !plan) status = plan_get(rt, engine, &plan, cached, exec->error);
-  if (!status && !pending) *last_of(engine, roots[0]) = plan;
-  if (!status && !pending) status = check_devices(exec->rt, plan, exec->error);
+  if (!status && !pending) *last_plan_of_line(engine, roots[0]) = plan;
+  if (!status && !pending) status = check_plan_devices(exec->rt, plan, exec->error);
   if (!status && !pending) status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
@@ -714,7 +715,7 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
 
 /* Every node that is not yet evaluated makes work; with none there is nothing to do. Deleted and
  * inert ones go on to be refused, with a message, by tracing. */
-static bool all_ready(tsr_array *const *roots, int count, bool keeps)
+static bool roots_are_ready(tsr_array *const *roots, int count, bool keeps)
 {
   for (int i = 0; i < count; i++) {
     const tsr__value *value = roots[i]->value;
@@ -733,7 +734,7 @@ tsr_status tsr__refuse_run(tsr__operands roots, bool keeps, const tsr__error *er
 static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr__error *error)
 {
   int count = roots.count;
-  if (all_ready(roots.at, count, keeps)) return TSR_OK;
+  if (roots_are_ready(roots.at, count, keeps)) return TSR_OK;
   tsr__engine *engine = engine_of(scope->rt);
   tsr__exec exec = { .rt = scope->rt, .keeps = keeps, .error = error };
   bool cached = false;
@@ -742,7 +743,7 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
     if (roots.at[i]->pending) status = tsr__pending_wait(roots.at[i], error);
   /* What was waited for may have been all. */
   if (status) return tsr__refuse_run(roots, keeps, error);
-  if (all_ready(roots.at, count, keeps)) return TSR_OK;
+  if (roots_are_ready(roots.at, count, keeps)) return TSR_OK;
   status = tsr__prepare(engine, roots.at, count, &exec, &cached);
   if (status) tsr__refuse_run(roots, keeps, error);
   else status = tsr__run_told(&exec);
@@ -769,8 +770,8 @@ tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, t
 /* The program of roots to look at, under the lock, which tsr__engine's next user opens anew.
  * Types without elements (tsr_abstract) may stand in
  * it, as nothing runs. */
-static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int count, bool open,
-                          tsr__error *error)
+static tsr_status trace_to_inspect(tsr__engine *engine, tsr_array *const *roots, int count,
+                                   bool open, tsr__error *error)
 {
   tsr__program_clear(&engine->trace);
   engine->trace.looks = true;
@@ -780,12 +781,12 @@ static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int coun
 
 /* As a terminal plans, into the same cache: what is explained is what runs, and running it
  * afterwards finds the plan. Types stand for arrays: a leaf's value is no part of a plan. */
-static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
-                          tsr__error *error)
+static tsr_status plan_to_inspect(tsr_scope *scope, tsr_array *const *roots, int count,
+                                  tsr__plan **out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(scope->rt);
   bool cached;
-  tsr_status status = look_at(engine, roots, count, false, error);
+  tsr_status status = trace_to_inspect(engine, roots, count, false, error);
   if (!status) may_keep(&engine->trace, roots, count);
   if (!status) status = plan_get(scope->rt, engine, out, &cached, error);
   if (!status) atomic_fetch_add(&(*out)->runs, 1);
@@ -793,7 +794,7 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
 }
 
 /* The end of looking at a plan, which nobody evicts until then; NULL: there is none. */
-static void let_go(tsr__engine *engine, tsr__plan *plan)
+static void release_inspected_plan(tsr__engine *engine, tsr__plan *plan)
 {
   pthread_mutex_unlock(&engine->lock);
   if (!plan) return;
@@ -808,7 +809,7 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   bool found = false;
   pthread_mutex_lock(&engine->lock);
   const tsr__program *trace = &engine->trace;
-  if (!look_at(engine, &a, 1, true, error))
+  if (!trace_to_inspect(engine, &a, 1, true, error))
     for (int n = 0; n < trace->node_count && !found; n++)
       found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
               tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
@@ -833,7 +834,7 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = look_at(engine, &a, 1, false, error);
+  tsr_status status = trace_to_inspect(engine, &a, 1, false, error);
   if (!status) tsr__program_print(&engine->trace, out);
   pthread_mutex_unlock(&engine->lock);
   return status;
@@ -846,10 +847,10 @@ tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   const tsr__num *params = engine->trace.params;
   if (!status) status = tsr__plan_figures(scope, plan, params, out, error);
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   return status;
 }
 
@@ -859,7 +860,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   tsr__plan_shape shape = { 0 };
   for (int s = 0; !status && s < plan->schedule.step_count; s++) {
     int kind = plan->schedule.steps[s].kind;
@@ -870,7 +871,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
      * routines. */
     shape.operators += kind >= TSR__STEP_COMPACT;
   }
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   if (!status) *out = shape;
   return status;
 }
@@ -936,11 +937,11 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
   }
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   return status;
 }

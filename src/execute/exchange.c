@@ -46,7 +46,7 @@ enum { SLICE = 1 << 16 }; /* listed rows between two questions whether to go on 
 
 /* All that one receiver gets of rows that lie by destination already, or are listed so. One task
  * a receiver, so that each buffer is written by one worker, in order of its addresses. */
-static void receive_task(void *user, int64_t to, int worker)
+static void pick_rows_task(void *user, int64_t to, int worker)
 {
   move_job *job = user;
   const tsr__exchange *ask = job->ask;
@@ -82,7 +82,7 @@ static void receive_task(void *user, int64_t to, int worker)
 /* All that one sender sends by where its rows go: each line of its memory is read once and not
  * once a receiver. Tasks of several senders write to one receiver at once. Their ranges of rows
  * are apart, but two may meet in a word of bits: the device's routine sees to that. */
-static void send_task(void *user, int64_t from, int worker)
+static void disperse_rows_task(void *user, int64_t from, int worker)
 {
   move_job *job = user;
   const tsr__exchange *ask = job->ask;
@@ -96,7 +96,7 @@ static void send_task(void *user, int64_t from, int worker)
                                             &job->room->traffic[from]);
 }
 
-static void drop(tsr__buffer **buffers, int count)
+static void release_buffers(tsr__buffer **buffers, int count)
 {
   for (int i = 0; i < count; i++) {
     tsr__buffer_release(buffers[i]);
@@ -119,12 +119,13 @@ tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, ts
   return TSR_OK;
 }
 
-static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to, tsr__error *error)
+static tsr_status move_buffers(const tsr__exchange *ask, move_job *job, tsr__buffer **to,
+                               tsr__error *error)
 {
   tsr_status status = tsr__exchange_receivers(ask, job->dtype, to, error);
   if (status) return status;
   job->to = to;
-  tsr__task_fn task = ask->dest ? send_task : receive_task;
+  tsr__task_fn task = ask->dest ? disperse_rows_task : pick_rows_task;
   job->progress.rt = ask->rt;
   job->progress.what = "exchange";
   bool done = tsr__parallel_progress(&job->progress, ask->from->count, task, job);
@@ -146,11 +147,11 @@ static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r
   int parts = ask->from->count;
   const tsr__colparts *column = &ask->columns[c];
   move_job job = { .ask = ask, .room = r, .dtype = column->dtype, .from = column->values };
-  tsr_status status = move(ask, &job, ask->values + c * parts, error);
+  tsr_status status = move_buffers(ask, &job, ask->values + c * parts, error);
   if (status || !any_valid(column, parts)) return status;
   job.dtype = TSR_BOOL;
   job.from = column->valid;
-  return move(ask, &job, ask->valid + c * parts, error);
+  return move_buffers(ask, &job, ask->valid + c * parts, error);
 }
 
 /* How many rows each receiver gets, where each sender's start in its order, and where they come to
@@ -159,7 +160,7 @@ static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r
  *   counts  to 0  to 1      start  to 0  to 1      place  to 0  to 1
  *   p 0       2     2                0     2               0     0
  *   p 1       1     1                0     1               2     2       rows: 3, 3 */
-static void plan(const tsr__exchange *ask, const room *r)
+static void plan_places(const tsr__exchange *ask, const room *r)
 {
   int parts = ask->from->count;
   memset(ask->rows, 0, (size_t)parts * sizeof *ask->rows);
@@ -199,15 +200,15 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
         "exchange: no memory for the rows that %d devices send each other; free some arrays",
         parts);
   if (ask->apart) status = tsr__exchange_tell_counts(ask, error);
-  if (!status) plan(ask, &r);
+  if (!status) plan_places(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)
     status =
         ask->apart ? tsr__exchange_apart(ask, c, &r, error) : exchange_column(ask, c, &r, error);
   for (int p = 0; p < parts && ask->moved; p++) ask->moved->bytes += r.traffic[p].bytes;
   tsr__del(&ask->rt->heap, r.start, room_size(parts));
   if (status) {
-    drop(ask->values, parts * ask->column_count);
-    drop(ask->valid, parts * ask->column_count);
+    release_buffers(ask->values, parts * ask->column_count);
+    release_buffers(ask->valid, parts * ask->column_count);
   }
   return status;
 }

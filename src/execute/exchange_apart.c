@@ -19,12 +19,12 @@ bool tsr__exchange_here(const tsr__exchange *ask, int part)
   return tsr__device_local(tsr__topology_of(ask->rt), ask->from->device[part]);
 }
 
-static int process_of(const tsr__exchange *ask, int part)
+static int process_of_part(const tsr__exchange *ask, int part)
 {
   return tsr__device_process(tsr__topology_of(ask->rt), ask->from->device[part]);
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_memory_for_messages(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "exchange: no memory for the messages between processes; free some arrays");
@@ -44,7 +44,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   size_t parts = (size_t)ask->from->count, count = (size_t)tsr__peers_count(peers);
   size_t bytes = parts * each + count * (sizeof(tsr__peers_note) + sizeof(size_t));
   tsr__peers_note *note = tsr__new(heap, bytes);
-  if (!note) return no_memory(error);
+  if (!note) return no_memory_for_messages(error);
   /* One block: notes | next | what this process tells. */
   size_t *next = (size_t *)(note + count), size = 0;
   char *mine = (char *)(next + count), *to = all;
@@ -55,7 +55,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   }
   tsr_status status = tsr__peers_gather(peers, mine, size, note, error);
   for (size_t p = 0; p < parts && !status; p++) {
-    int process = process_of(ask, (int)p);
+    int process = process_of_part(ask, (int)p);
     if (next[process] + each > note[process].size)
       status = tsr__error_set(
           error, TSR_EPEER,
@@ -102,7 +102,7 @@ static tsr_status crossing_new(crossing *c, tsr__error *error)
   size_t parts = (size_t)c->ask->from->count;
   c->size = parts * (sizeof(place) + (4 + parts) * sizeof(tsr__buffer *));
   c->block = tsr__new(&c->ask->rt->heap, c->size);
-  if (!c->block) return no_memory(error);
+  if (!c->block) return no_memory_for_messages(error);
   c->place = c->block;
   c->sent[0] = (tsr__buffer **)(c->place + parts);
   c->sent[1] = c->sent[0] + parts;
@@ -122,7 +122,7 @@ static void crossing_free(crossing *c)
   if (c->block) tsr__del(&c->ask->rt->heap, c->block, c->size);
 }
 
-static tsr_dtype dtype_of(const crossing *c, int what)
+static tsr_dtype dtype_of_column(const crossing *c, int what)
 {
   return what ? TSR_BOOL : c->column->dtype;
 }
@@ -135,7 +135,7 @@ static tsr__buffer *source_of(const crossing *c, int what, int part)
 }
 
 /* Rows that lie by destination, where others can read them, are told of as they lie. */
-static bool lies_ready(const crossing *c, tsr__buffer *from)
+static bool lies_by_destination(const crossing *c, tsr__buffer *from)
 {
   const tsr__device_ops *ops = tsr__devices_of(c->ask->rt)->ops;
   return !c->ask->dest && !c->ask->order &&
@@ -153,22 +153,22 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
     int what = i % 2, p = i / 2;
     tsr__buffer *from = source_of(c, what, p);
     if (!from || !tsr__exchange_here(ask, p)) continue;
-    if (lies_ready(c, from)) {
+    if (lies_by_destination(c, from)) {
       tsr__buffer_hold(from);
       c->sent[what][p] = from;
       continue;
     }
-    size_t bytes = tsr__device_bytes(dtype_of(c, what), ask->from->rows[p]);
+    size_t bytes = tsr__device_bytes(dtype_of_column(c, what), ask->from->rows[p]);
     c->sent[what][p] = ops->take(ask->rt, ask->from->device[p], bytes, error);
     if (!c->sent[what][p]) return error->status;
-    if (dtype_of(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
+    if (dtype_of_column(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
   }
   return TSR_OK;
 }
 
 /* All destinations of a sender are one buffer, each with a stretch of it. Nothing crosses devices
  * here, so what the routine counts is thrown away. */
-static void by_dest(crossing *c, int what, int part, int worker)
+static void put_rows_by_dest(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
   int parts = ask->from->count;
@@ -177,19 +177,19 @@ static void by_dest(crossing *c, int what, int part, int worker)
   tsr__traffic none = { 0 };
   memcpy(next, c->room->start + part * parts, (size_t)parts * sizeof *next);
   for (int to = 0; to < parts; to++) same[to] = c->sent[what][part];
-  tsr__disperse rows = { dtype_of(c, what),          parts,        ask->dest[part], next,
+  tsr__disperse rows = { dtype_of_column(c, what),   parts,        ask->dest[part], next,
                          ask->counts + part * parts, &c->progress, worker };
   tsr__devices_of(ask->rt)->ops->disperse(&rows, source_of(c, what, part), same, &none);
 }
 
 enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
 
-static void by_order(crossing *c, int what, int part, int worker)
+static void put_rows_by_order(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
   tsr__traffic none = { 0 };
   for (int64_t at = 0, rows = ask->from->rows[part]; at < rows; at += SLICE) {
-    tsr__pick pick = { dtype_of(c, what), ask->order->buffers[part], at,
+    tsr__pick pick = { dtype_of_column(c, what), ask->order->buffers[part], at,
                        rows - at < SLICE ? rows - at : SLICE, at };
     if (tsr__progress_stops(&c->progress, worker)) return;
     tsr__devices_of(ask->rt)->ops->pick(&pick, source_of(c, what, part), c->sent[what][part],
@@ -205,7 +205,7 @@ typedef struct strip {
 
 static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic *traffic)
 {
-  tsr__box_copy copy = { .dtype = dtype_of(c, what),
+  tsr__box_copy copy = { .dtype = dtype_of_column(c, what),
                          .rank = 1,
                          .from_dims = &s->from_rows,
                          .from_start = &s->from,
@@ -216,7 +216,7 @@ static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic
 }
 
 /* One task a sender: values and validity use the same working memory in turn. */
-static void send_task(void *user, int64_t task, int worker)
+static void send_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
   const tsr__exchange *ask = c->ask;
@@ -226,8 +226,8 @@ static void send_task(void *user, int64_t task, int worker)
     tsr__buffer *to = c->sent[what][part], *from = source_of(c, what, part);
     tsr__traffic none = { 0 };
     if (!to || to == from || !rows) continue;
-    if (ask->dest) by_dest(c, what, part, worker);
-    else if (ask->order) by_order(c, what, part, worker);
+    if (ask->dest) put_rows_by_dest(c, what, part, worker);
+    else if (ask->order) put_rows_by_order(c, what, part, worker);
     else copy_strip(c, what, &(strip){ from, to, rows, 0, rows, 0, rows }, &none);
   }
 }
@@ -248,20 +248,20 @@ static void fetch_rows(const crossing *c, int what, int part, const char *at)
 {
   const tsr__exchange *ask = c->ask;
   int parts = ask->from->count;
-  tsr_dtype dtype = dtype_of(c, what);
+  tsr_dtype dtype = dtype_of_column(c, what);
   for (int to = 0; to < parts; to++) {
     int64_t first = c->room->start[part * parts + to], count = ask->counts[part * parts + to];
     if (!tsr__exchange_here(ask, to) || !count) continue;
     if (dtype == TSR_BOOL) count += first % 64, first -= first % 64;
     size_t from = tsr__device_bytes(dtype, first);
-    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of(ask, part), at + from,
+    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of_part(ask, part), at + from,
                      tsr__device_bytes(dtype, first + count) - from);
   }
 }
 
 /* What other processes told of, as buffers that are read only. A sender of this process is read
  * through its own buffer. */
-static tsr_status look(crossing *c, tsr__error *error)
+static tsr_status adopt_sent_rows(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
   tsr__peers *peers = tsr__peers_of(ask->rt);
@@ -274,12 +274,12 @@ static tsr_status look(crossing *c, tsr__error *error)
       c->far[what][p] = c->sent[what][p];
       continue;
     }
-    size_t bytes = tsr__device_bytes(dtype_of(c, what), rows_sent(c, p));
-    tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at, bytes), bytes, NULL,
+    size_t bytes = tsr__device_bytes(dtype_of_column(c, what), rows_sent(c, p));
+    tsr__foreign memory = { tsr__peers_at(peers, process_of_part(ask, p), at, bytes), bytes, NULL,
                             NULL };
-    if (!memory.data) return no_memory(error);
+    if (!memory.data) return no_memory_for_messages(error);
     c->far[what][p] = tsr__devices_of(ask->rt)->ops->adopt(ask->rt, ask->from->device[p], &memory);
-    if (!c->far[what][p]) return no_memory(error);
+    if (!c->far[what][p]) return no_memory_for_messages(error);
     fetch_rows(c, what, p, memory.data);
   }
   return tsr__peers_fetched(peers, error);
@@ -287,7 +287,7 @@ static tsr_status look(crossing *c, tsr__error *error)
 
 /* Bits of several senders meet in words of one receiver, which has one task: so no two write
  * there. */
-static void receive_task(void *user, int64_t task, int worker)
+static void receive_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
   const tsr__exchange *ask = c->ask;
@@ -317,12 +317,12 @@ static tsr_status each_part(crossing *c, tsr__task_fn task, tsr__error *error)
 }
 
 /* Puts in order and tells where. */
-static tsr_status tell(crossing *c, tsr__error *error)
+static tsr_status publish_places(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
   tsr__peers *peers = tsr__peers_of(ask->rt);
   tsr_status status = make_sent(c, error);
-  if (!status) status = each_part(c, send_task, error);
+  if (!status) status = each_part(c, send_rows_task, error);
   for (int p = 0; p < ask->from->count && !status; p++) {
     uint64_t at[2] = { NOWHERE, NOWHERE };
     for (int what = 0; what < 2; what++)
@@ -344,8 +344,8 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
   if (!status && nulls) status = tsr__exchange_receivers(ask, TSR_BOOL, valid, error);
   c->to[0] = values;
   c->to[1] = nulls ? valid : NULL;
-  if (!status) status = look(c, error);
-  if (!status) status = each_part(c, receive_task, error);
+  if (!status) status = adopt_sent_rows(c, error);
+  if (!status) status = each_part(c, receive_rows_task, error);
   return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
 }
 
@@ -357,7 +357,7 @@ tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__
   crossing c = { .ask = ask, .room = room, .column = &ask->columns[column] };
   int first = column * ask->from->count;
   tsr_status status = crossing_new(&c, error);
-  if (!status) status = tell(&c, error);
+  if (!status) status = publish_places(&c, error);
   if (!status) status = receive(&c, ask->values + first, ask->valid + first, error);
   crossing_free(&c);
   return status;

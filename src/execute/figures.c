@@ -88,7 +88,7 @@ static double flops_of(const tsr__program *program, int node, bool local)
 /* ---- what moves ---- */
 
 /* Found again by its name. Names are static texts, so they are compared as pointers. */
-static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
+static tsr_kind_figures *find_kind_figures(tsr_figures *out, const char *kind)
 {
   int k = 0;
   while (k < out->kind_count && out->kinds[k].kind != kind) k++;
@@ -98,12 +98,12 @@ static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
 
 /* By kind; one that moves nothing is left out. Of notes that travel together the bytes add up, and
  * one is counted. */
-static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
+static void count_planned_moves(const tsr__partitioned *parts, tsr_figures *out)
 {
   for (int i = 0; i < parts->note_count; i++) {
     const tsr__note *note = &parts->notes[i];
     if (!note->bytes) continue;
-    tsr_kind_figures *kind = kind_of(out, tsr__move_name(note->move));
+    tsr_kind_figures *kind = find_kind_figures(out, tsr__move_name(note->move));
     kind->bytes += note->bytes;
     kind->count += note->lead == i;
   }
@@ -112,42 +112,42 @@ static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
 /* ---- figures of regions ---- */
 
 /* No more than can be said. */
-static int64_t times(int64_t one, int64_t count)
+static int64_t multiply_bounded(int64_t one, int64_t count)
 {
   int64_t all;
   return __builtin_mul_overflow(one, count, &all) ? INT64_MAX : all;
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t add_bounded(int64_t a, int64_t b)
 {
   int64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-static int times_int(int one, int64_t count)
+static int multiply_bounded_int(int one, int64_t count)
 {
-  int64_t all = times(one, count);
+  int64_t all = multiply_bounded(one, count);
   return all < INT_MAX ? (int)all : INT_MAX;
 }
 
-static int plus_int(int a, int b)
+static int add_bounded_int(int a, int b)
 {
   return a > INT_MAX - b ? INT_MAX : a + b;
 }
 
 /* Adds what runs `count` times. Memory is another matter. */
-static void add_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
+static void add_times_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
 {
   to->flops += one->flops * (double)count;
   to->device_flops += one->device_flops * (double)count;
-  to->device_bytes = plus(to->device_bytes, times(one->device_bytes, count));
-  to->bytes_moved = plus(to->bytes_moved, times(one->bytes_moved, count));
-  to->collectives = plus_int(to->collectives, times_int(one->collectives, count));
-  to->kernels = plus_int(to->kernels, times_int(one->kernels, count));
+  to->device_bytes = add_bounded(to->device_bytes, multiply_bounded(one->device_bytes, count));
+  to->bytes_moved = add_bounded(to->bytes_moved, multiply_bounded(one->bytes_moved, count));
+  to->collectives = add_bounded_int(to->collectives, multiply_bounded_int(one->collectives, count));
+  to->kernels = add_bounded_int(to->kernels, multiply_bounded_int(one->kernels, count));
   for (int k = 0; k < one->kind_count; k++) {
-    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
-    kind->count = plus_int(kind->count, times_int(one->kinds[k].count, count));
-    kind->bytes = plus(kind->bytes, times(one->kinds[k].bytes, count));
+    tsr_kind_figures *kind = find_kind_figures(to, one->kinds[k].kind);
+    kind->count = add_bounded_int(kind->count, multiply_bounded_int(one->kinds[k].count, count));
+    kind->bytes = add_bounded(kind->bytes, multiply_bounded(one->kinds[k].bytes, count));
   }
 }
 
@@ -164,7 +164,7 @@ static void take_most(tsr_figures *to, const tsr_figures *one)
   AT_LEAST(to->collectives, one->collectives);
   AT_LEAST(to->kernels, one->kernels);
   for (int k = 0; k < one->kind_count; k++) {
-    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
+    tsr_kind_figures *kind = find_kind_figures(to, one->kinds[k].kind);
     AT_LEAST(kind->count, one->kinds[k].count);
     AT_LEAST(kind->bytes, one->kinds[k].bytes);
   }
@@ -202,14 +202,14 @@ typedef struct memory {
 
 static tsr_status count_plan(const asked *of, tsr_figures *out);
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_memory_for_figures(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "no memory for the figures of a plan");
 }
 
 /* A node that is there already takes no more. Who is not there holds 0 bytes, and a node of no
  * bytes may be taken as often as one likes. */
-static void take(memory *m, int node)
+static void take_node_bytes(memory *m, int node)
 {
   if (m->held[node]) return;
   m->held[node] = local_bytes(&m->plan->parts.program, node);
@@ -222,8 +222,8 @@ static void take_made(memory *m, int node)
   const tsr__program *program = &m->plan->parts.program;
   if (program->nodes[node].result_count)
     for (int n = node + 1; n < program->node_count; n++)
-      if (tsr__is_part(program, n, node)) take(m, n);
-  take(m, node);
+      if (tsr__is_part(program, n, node)) take_node_bytes(m, n);
+  take_node_bytes(m, node);
 }
 
 static void count_io(memory *m, const int *nodes, int count)
@@ -290,7 +290,7 @@ static void meet_partial(memory *m, int accum)
   if (!a->whole && a->axes) AT_LEAST(m->room, (int64_t)ops->partial_bytes(&ask, true));
 }
 
-static void drop_partials(memory *m, const tsr__step *step)
+static void drop_partial_bytes(memory *m, const tsr__step *step)
 {
   for (int a = step->first; a < step->first + step->count; a++) {
     m->now -= m->partials[a];
@@ -299,7 +299,7 @@ static void drop_partials(memory *m, const tsr__step *step)
 }
 
 /* The first position's part of what a routine reads or makes. */
-static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *out)
+static void find_first_box(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *out)
 {
   tsr_shape known = *shape;
   for (int d = 0; d < known.rank; d++)
@@ -309,7 +309,7 @@ static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *o
 
 /* What a routine works in. Asked of the device's table, which knows what its routines allocate,
  * with boxes and no buffers. */
-static tsr_status take_room(memory *m, int node)
+static tsr_status take_routine_scratch(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
   const tsr__gnode *g = &program->nodes[node];
@@ -317,10 +317,10 @@ static tsr_status take_room(memory *m, int node)
   size_t count = (size_t)(g->in_count + outs);
   tsr__shard *in = tsr__arena_new(m->of->scratch, count * sizeof *in), *out = in + g->in_count;
   bool *wanted = tsr__arena_new(m->of->scratch, (size_t)outs + 1);
-  if (!in || !wanted) return no_memory(m->of->error);
+  if (!in || !wanted) return no_memory_for_figures(m->of->error);
   TSR_FOR_OPERANDS (program, g, i, o) {
     tsr_shape shape = tsr__gnode_shape(&program->nodes[o]);
-    box_of(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
+    find_first_box(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
   }
   /* Results that nobody takes out have no node: they are not wanted, and have no box. */
   for (int n = node; n < program->node_count; n++) {
@@ -329,7 +329,7 @@ static tsr_status take_room(memory *m, int node)
     tsr_shape shape = tsr__gnode_shape(&program->nodes[n]);
     int i = part ? tsr__index_of(program, &program->nodes[n]) : 0;
     wanted[i] = true;
-    box_of(&program->shardings[program->nodes[n].sharding], &shape, &out[i]);
+    find_first_box(&program->shardings[program->nodes[n].sharding], &shape, &out[i]);
   }
   tsr__call_part one = { .in = in, .out = out };
   tsr__call call = {
@@ -367,9 +367,9 @@ static tsr_status count_loop(memory *m, int node)
     if (count_plan(&inner, &one)) return m->of->error->status;
     AT_LEAST(m->room, one.peak_bytes - one.argument_bytes);
     if (chooses) take_most(&most, &one);
-    else add_figures(m->out, &one, steps);
+    else add_times_figures(m->out, &one, steps);
   }
-  add_figures(m->out, &most, 1);
+  add_times_figures(m->out, &most, 1);
   for (int i = 0; i < attr->carries + attr->slices; i++) {
     int64_t bytes = local_bytes(program, tsr__in(program, g, i));
     m->room += i < attr->carries ? bytes : bytes / steps;
@@ -387,7 +387,7 @@ static tsr_status run_loop(memory *m, int node)
   for (int n = node + 1; n < program->node_count && attr->kind == TSR__LOOP_SCAN; n++)
     if (tsr__is_part(program, n, node) &&
         tsr__index_of(program, &program->nodes[n]) >= attr->carries) {
-      take(m, n);
+      take_node_bytes(m, n);
       /* Each step's slice is read and stored. */
       m->out->device_bytes += 2 * m->held[n];
     }
@@ -398,7 +398,7 @@ static tsr_status run_loop(memory *m, int node)
 
 /* What a step makes, and the bytes that it reads and writes. A combining step makes what its
  * accumulators are read as. */
-static tsr_status run_step(memory *m, int at)
+static tsr_status count_step_figures(memory *m, int at)
 {
   const tsr__step *step = &m->plan->schedule.steps[at];
   const tsr__program *program = &m->plan->parts.program;
@@ -408,13 +408,14 @@ static tsr_status run_step(memory *m, int at)
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
     for (int i = 0; i < io->output_count; i++)
-      if (!replaces(m, at, io->outputs[i])) take(m, io->outputs[i]);
+      if (!replaces(m, at, io->outputs[i])) take_node_bytes(m, io->outputs[i]);
     for (int i = 0; i < io->accum_count; i++) take_partial(m, io->accums[i]);
     count_io(m, io->inputs, io->input_count);
     count_io(m, io->outputs, io->output_count);
   } else if (step->kind == TSR__STEP_ALL_REDUCE) {
     for (int a = step->first; a < step->first + step->count; a++) {
-      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) take(m, n);
+      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
+        take_node_bytes(m, n);
       meet_partial(m, a);
     }
   } else if (step->kind == TSR__STEP_LOOP) {
@@ -425,12 +426,12 @@ static tsr_status run_step(memory *m, int at)
       TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) count_io(m, &o, 1);
       count_io(m, &n, 1);
     }
-    if (step->kind == TSR__STEP_ROUTINE) return take_room(m, step->node);
+    if (step->kind == TSR__STEP_ROUTINE) return take_routine_scratch(m, step->node);
   }
   return TSR_OK;
 }
 
-static void drop_used(memory *m, int step)
+static void drop_used_bytes(memory *m, int step)
 {
   for (int n = m->plan->first_gone[step]; n >= 0; n = m->plan->next_gone[n]) {
     m->now -= m->held[n];
@@ -450,12 +451,12 @@ static tsr_status count_memory(memory *m)
       out->argument_bytes += local_bytes(program, n);
   out->peak_bytes = out->argument_bytes;
   for (int s = 0; s < schedule->step_count; s++) {
-    if (run_step(m, s)) return m->of->error->status;
+    if (count_step_figures(m, s)) return m->of->error->status;
     AT_LEAST(out->peak_bytes, out->argument_bytes + m->now + m->room);
     /* What a loop gives is there once it has run; its worst step was counted before. */
     if (schedule->steps[s].kind == TSR__STEP_LOOP) take_made(m, schedule->steps[s].node);
-    if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partials(m, &schedule->steps[s]);
-    drop_used(m, s);
+    if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partial_bytes(m, &schedule->steps[s]);
+    drop_used_bytes(m, s);
   }
   out->result_bytes = m->now;
   return TSR_OK;
@@ -487,13 +488,13 @@ static tsr_status count_plan(const asked *of, tsr_figures *out)
   m.given = tsr__arena_new(of->scratch, nodes);
   m.partials =
       tsr__arena_new(of->scratch, ((size_t)plan->schedule.accum_count + 1) * sizeof *m.held);
-  if (!m.held || !m.given || !m.partials) return no_memory(of->error);
+  if (!m.held || !m.given || !m.partials) return no_memory_for_figures(of->error);
   find_given(&m);
   for (int n = 0; n < program->node_count; n++) {
     out->flops += flops_of(program, n, false);
     out->device_flops += flops_of(program, n, true);
   }
-  count_moves(&plan->parts, out);
+  count_planned_moves(&plan->parts, out);
   return count_memory(&m);
 }
 
@@ -519,16 +520,17 @@ int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params)
     const tsr__gnode *node = &parts->program.nodes[inner->node];
     const tsr__loop_attr *attr = tsr__attr_of(&parts->program, node);
     int64_t one = tsr__plan_explained(plan->inner[i], tsr__inner_numbers(parts, i, params));
-    if (attr->kind == TSR__LOOP_SCAN) one = times(one, tsr__loop_steps(attr, node, params));
+    if (attr->kind == TSR__LOOP_SCAN)
+      one = multiply_bounded(one, tsr__loop_steps(attr, node, params));
     if (attr->kind != TSR__LOOP_SWITCH) {
-      all = plus(all, one);
+      all = add_bounded(all, one);
       continue;
     }
     /* Regions of a node stand one behind the other: the most is begun with the first and added with
      * the last. */
     if (!inner->region) most = 0;
     AT_LEAST(most, one);
-    if (inner->region == node->region_count - 1) all = plus(all, most);
+    if (inner->region == node->region_count - 1) all = add_bounded(all, most);
   }
   return all;
 }

@@ -60,8 +60,8 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
 }
 
 /* How copying pieces went: a part may be another process's. */
-static tsr_status moved(tsr__exec *exec, const tsr__value *from, bool away,
-                        const tsr__progress *progress)
+static tsr_status end_move(tsr__exec *exec, const tsr__value *from, bool away,
+                           const tsr__progress *progress)
 {
   if (away && tsr__value_here(from, TSR__PROGRAM, exec->error)) return exec->error->status;
   return progress->stop ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
@@ -223,7 +223,7 @@ static void copy_all(reshard_job *job)
 
 /* Whether there is more to copy than caches hold. No part is larger than the whole, which mostly
  * tells. */
-static bool is_long(const tsr__value *to)
+static bool exceeds_caches(const tsr__value *to)
 {
   size_t bytes = 0;
   size_t whole = tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
@@ -266,7 +266,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
   out->leaders = tsr__mesh_group_size(sharding->mesh, ~tsr__free_axes(sharding));
   out->slabs = slabs_of(out);
   out->together = out->slabs > 1 ? 1 : leaders_together(exec, out->leaders);
-  out->streams = is_long(to);
+  out->streams = exceeds_caches(to);
   out->overlaps = tsr__exec_overlaps(exec, node, &out->move);
   return out->overlaps ? TSR_OK : out_of_memory(exec);
 }
@@ -275,7 +275,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progress *progress)
 {
   exec->traffic.bytes += m->bytes;
-  return moved(exec, m->from, m->away, progress);
+  return end_move(exec, m->from, m->away, progress);
 }
 
 /* Whether a process takes a piece that it has not. */
@@ -295,7 +295,7 @@ static void look_at_piece(void *user, const tsr__moved_box *piece)
 
 /* Whether some process does, of all that there are, so that they all say the same; on meshes of
  * many devices it takes longer to find out than to meet. */
-static bool crosses(const moving *m)
+static bool move_crosses_processes(const moving *m)
 {
   enum { MANY = 32 };
   const tsr_sharding *to = &m->to->sharding;
@@ -356,7 +356,7 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
 {
   bool several = tsr__peers_of(exec->rt) != NULL;
   for (int i = 0; i < job->count; i++)
-    job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
+    job->from[i] = several && move_crosses_processes(&job->moves[i]) ? job->moves[i].from : NULL;
   if (several) sight->promise = tsr__exec_promise(exec);
   tsr_status status = tsr__see_pieces(exec->rt, job->from, job->count, sight, exec->error);
   for (int i = 0; i < job->count && !status; i++)
@@ -407,7 +407,7 @@ static bool is_read_there(const tsr__exec *exec, int node)
 
 /* Leaves a value where it lies, if what moves it may: the move is counted, as the devices that read
  * it there still take that of each other. */
-static bool stays(tsr__exec *exec, int node)
+static bool leave_in_place(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);
   const tsr_sharding *to = tsr__sharding_of(exec, node);
@@ -431,7 +431,8 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   reshard_job job = { .progress = &progress };
   tsr__sight sight = { .rt = exec->rt };
-  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count += !stays(exec, n);
+  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n))
+    job.count += !leave_in_place(exec, n);
   if (!job.count) return TSR_OK;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
   job.from = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.from);
@@ -557,7 +558,7 @@ typedef struct row_job {
 } row_job;
 
 /* Replicas count for themselves: equal masks give equal counts without anybody being told. */
-static void count_task(void *user, int64_t position, int worker)
+static void count_mask_task(void *user, int64_t position, int worker)
 {
   (void)worker;
   row_job *job = user;
@@ -567,7 +568,7 @@ static void count_task(void *user, int64_t position, int worker)
 /* A count a position, all at once; of other processes' masks as well. Counting is done before
  * anything is made: each process must know all counts to number its rows, and all numbers must be
  * the same. */
-static tsr_status count_rows(row_job *job)
+static tsr_status count_mask_rows(row_job *job)
 {
   tsr__exec *exec = job->exec;
   tsr__sight sight;
@@ -575,7 +576,7 @@ static tsr_status count_rows(row_job *job)
   if (tsr__see(exec->rt, &job->counted, 1, &sight, exec->error) ||
       tsr__value_here(job->counted, TSR__PROGRAM, exec->error))
     return exec->error->status;
-  tsr__parallel(exec->rt, job->mask->part_count, count_task, job);
+  tsr__parallel(exec->rt, job->mask->part_count, count_mask_task, job);
   return tsr__unsee(&sight, TSR_OK, exec->error);
 }
 
@@ -619,7 +620,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   int positions = job.from->part_count;
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
-  if (!job.rows || !start || count_rows(&job)) return exec->error->status;
+  if (!job.rows || !start || count_mask_rows(&job)) return exec->error->status;
   tsr_shape shape = job.from->shape;
   /* Rows stay on their device; the global number of each follows from the counts before it. */
   shape.dims[0] = tsr__number_rows(&job.mask->sharding, positions, job.rows, start);
@@ -634,7 +635,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
 
 /* The mask keeps its first `keep` ones; rows stay where they are, and what reads them reads the
  * mask. */
-static void first_task(void *user, int64_t position, int worker)
+static void keep_first_task(void *user, int64_t position, int worker)
 {
   (void)worker;
   row_job *job = user;
@@ -655,7 +656,7 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   int positions = job.mask->part_count;
   job.rows = row_room(exec, positions);
   int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
-  if (!job.rows || !keep || !before || count_rows(&job)) return exec->error->status;
+  if (!job.rows || !keep || !before || count_mask_rows(&job)) return exec->error->status;
   tsr__number_rows(&job.mask->sharding, positions, job.rows, before);
   /* A parameter of the run: head(5) and head(7) share a plan. */
   int64_t wanted = exec->program->params[g->param].i;
@@ -670,14 +671,14 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
       exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
-  tsr__parallel(exec->rt, positions, first_task, &job);
+  tsr__parallel(exec->rt, positions, keep_first_task, &job);
   return TSR_OK;
 }
 
 /* The rows that position `to` of the result needs from every position of a ragged value: the own
  * device first, then the lowest position among replicas. The place of a row among all is global, so
  * that pieces of several positions join without a gap. */
-static void gather_rows(pieces *of)
+static void gather_ragged_rows(pieces *of)
 {
   const tsr__value *from = of->from;
   tsr__value *to = of->to;
@@ -724,13 +725,13 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .wants = &sight };
   for (job.to_position = 0; job.to_position < to->part_count && tsr__sight_is_far(&sight);
        job.to_position++)
-    if (to->parts[job.to_position]) gather_rows(&job);
+    if (to->parts[job.to_position]) gather_ragged_rows(&job);
   tsr_status came = tsr__sight_come(&sight, exec->error);
   if (came) return tsr__unsee(&sight, came, exec->error);
   job.wants = NULL;
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
-    if (to->parts[job.to_position]) gather_rows(&job);
+    if (to->parts[job.to_position]) gather_ragged_rows(&job);
   exec->traffic.bytes += job.traffic.bytes;
   exec->traffic.escapes += job.traffic.escapes;
-  return tsr__unsee(&sight, moved(exec, from, job.away, &progress), exec->error);
+  return tsr__unsee(&sight, end_move(exec, from, job.away, &progress), exec->error);
 }

@@ -7,7 +7,7 @@
  * Everything a run needs beside device memory comes from its room. */
 #include "execute/engine.h"
 
-static tsr_status out_of_scratch(tsr__exec *exec)
+static tsr_status no_memory_for_run(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
@@ -23,7 +23,8 @@ static bool brings_rows(const tsr__exec *exec, int domain, int input)
 
 /* The rows of a kernel's domain where they are known at run time only: those of its operands, which
  * must agree. */
-static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, tsr__extent *out)
+static tsr_status find_domain_extent(const tsr__exec *exec, const tsr__kernel_io *io,
+                                     tsr__extent *out)
 {
   /* An operand by itself brings its rows; of several the first is as good as any, as they must
    * agree. One that has none (a broadcast row, a table) has no say. */
@@ -63,7 +64,7 @@ static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *e
 }
 
 /* The new value takes the domain's row counts, so that rows of all that is made of it line up. */
-static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *extent)
+static tsr_status make_node_value(tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
   tsr_shape shape = run_shape(exec, node, extent);
@@ -121,7 +122,7 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
   int input = 0;
   while (input < io->input_count && !can_replace(exec, step, input, node)) input++;
-  if (input == io->input_count) return make_value(exec, node, extent);
+  if (input == io->input_count) return make_node_value(exec, node, extent);
   tsr__value *from = exec->values[io->inputs[input]];
   if (memcmp(&from->sharding, tsr__sharding_of(exec, node), sizeof from->sharding))
     return share_memory(exec, from, node);
@@ -131,7 +132,8 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
 }
 
 /* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
-static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
+static int64_t count_local_elements(const tsr__exec *exec, int node, int position,
+                                    const tsr__extent *extent)
 {
   if (!exec->program->nodes[node].rank) return 1;
   tsr_shape shape = run_shape(exec, node, extent);
@@ -147,7 +149,8 @@ int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position)
   int node = exec->plan->schedule.accums[accum].node;
   const tsr__extent *extent = &exec->extents[accum];
   const tsr__gnode *g = &exec->program->nodes[node];
-  if (!tsr__is_scattered(exec->program, g)) return local_count(exec, node, position, extent);
+  if (!tsr__is_scattered(exec->program, g))
+    return count_local_elements(exec, node, position, extent);
   tsr_shape shape = tsr__gnode_shape(g);
   tsr_sharding at = tsr__partial_place(tsr__sharding_of(exec, node), g->reduce_axes);
   tsr_box box;
@@ -163,7 +166,7 @@ static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *doma
   if (!domain->rows) return TSR_OK;
   size_t size = (size_t)domain->part_count * sizeof(int64_t);
   int64_t *rows = tsr__arena_new(exec->scratch, size);
-  if (!rows) return out_of_scratch(exec);
+  if (!rows) return no_memory_for_run(exec);
   memcpy(rows, domain->rows, size);
   extent->rows = rows;
   return TSR_OK;
@@ -179,7 +182,7 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
   exec->partials[accum] = tsr__arena_new(exec->scratch, size);
-  if (!exec->partials[accum]) return out_of_scratch(exec);
+  if (!exec->partials[accum]) return no_memory_for_run(exec);
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__home_device(exec->rt, &domain->sharding, p);
     if (!tsr__device_local(topology, device)) continue;
@@ -199,8 +202,8 @@ static int pointers_of(const tsr__kernel_io *io)
 /* What one device reads and writes in a kernel run, by way of part->inputs, which has room for the
  * pointers and is cut in three: no buffer is held here, since exec->values holds all that is read
  * and made. */
-static void fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
-                      int position, tsr__run_part *part)
+static void fill_kernel_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
+                             int position, tsr__run_part *part)
 {
   tsr__buffer **inputs = (tsr__buffer **)(uintptr_t)part->inputs;
   tsr__buffer **outputs = inputs + io->input_count;
@@ -221,7 +224,7 @@ static void fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__valu
  * lie in the order that their elements have in the whole array, and a device makes its result of
  * what it has: two boxes of as many elements are the same ones in the same order. What the user
  * lent is not shared, since an array that it was not lent for would read it. */
-static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
+static bool shows_same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
 {
   const tsr_sharding *to = tsr__sharding_of(exec, node);
   const tsr_sharding *as = tsr__sharding_of(exec, exec->plan->shows[node]);
@@ -233,7 +236,7 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
     tsr_box box;
     if (!from->parts[p]) continue;
     tsr__value_box(from, p, &box);
-    if (tsr__box_count(&box, from->shape.rank) != local_count(exec, node, p, &none) ||
+    if (tsr__box_count(&box, from->shape.rank) != count_local_elements(exec, node, p, &none) ||
         tsr__buffer_lent(from->parts[p]) || tsr__holds(&from->sharding, p) != tsr__holds(to, p))
       return false;
   }
@@ -246,7 +249,7 @@ static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
   if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
   for (int i = 0; i < io->output_count; i++) {
     int from = exec->plan->shows[io->outputs[i]];
-    if (from < 0 || !same_bytes(exec, exec->values[from], io->outputs[i])) return false;
+    if (from < 0 || !shows_same_bytes(exec, exec->values[from], io->outputs[i])) return false;
   }
   return true;
 }
@@ -271,7 +274,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
-  if (find_extent(exec, io, &extent)) return exec->error->status;
+  if (find_domain_extent(exec, io, &extent)) return exec->error->status;
   /* A value's frame without buffers stands for the domain: its boxes are the local shapes, which
    * tsr__value_box then gives of a filtered domain as of values that exist. */
   tsr_shape shape = run_shape(exec, io->domain, &extent);
@@ -285,7 +288,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   if (extent.rows) {
     /* So that a part's box says which of all rows it has. */
     domain.before = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
-    if (!domain.before) return out_of_scratch(exec);
+    if (!domain.before) return no_memory_for_run(exec);
     tsr__number_rows(sharding, positions, extent.rows, domain.before);
   }
   /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
@@ -299,7 +302,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   tsr__run_part *parts =
       tsr__arena_new(exec->scratch,
                      (size_t)positions * (sizeof *parts + pointers * sizeof(void *)));
-  if (!status && !parts) status = out_of_scratch(exec);
+  if (!status && !parts) status = no_memory_for_run(exec);
   if (status) return status;
   tsr__buffer **room = (tsr__buffer **)(parts + positions);
   int count = 0;
@@ -307,7 +310,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device)) continue;
     parts[count].inputs = room + (size_t)count * pointers;
-    fill_part(exec, io, &domain, p, &parts[count++]);
+    fill_kernel_part(exec, io, &domain, p, &parts[count++]);
   }
   if (!count) return TSR_OK; /* all of it is other processes' */
   tsr__span_parts(exec, count);
@@ -354,14 +357,14 @@ static int64_t population(const tsr__exec *exec, int node, const tsr__extent *ex
 
 /* What members bring of an accumulator that they do not keep. Through what was seen of other
  * processes while they meet, else through the run's own values. */
-static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int a)
+static const tsr__value *whole_operand(const tsr__exec *exec, const crossing *c, int a)
 {
   if (exec->whole) return exec->whole[c->accums[a] - c->step->first];
   return exec->values[exec->plan->schedule.accums[c->accums[a]].operand];
 }
 
 /* Likewise a result: of other processes what is to be written there, if it is. */
-static const tsr__value *result_of(const tsr__exec *exec, const crossing *c, int f)
+static const tsr__value *crossing_result(const tsr__exec *exec, const crossing *c, int f)
 {
   return c->given ? exec->whole[c->given + f] : exec->values[c->finals[f]];
 }
@@ -388,7 +391,7 @@ static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *ou
   size_t finals = (size_t)c->final_count, cells = members * (2 * accums + finals + 3);
   size_t bytes = cells * sizeof(void *) + finals * sizeof(int64_t) + 3 * members * sizeof(int);
   void **block = tsr__arena_new(exec->scratch, bytes);
-  if (!block) return out_of_scratch(exec);
+  if (!block) return no_memory_for_run(exec);
   out->partials = (tsr__partial ***)block;
   out->elements = (tsr__buffer ***)(out->partials + members);
   out->outputs = out->elements + members;
@@ -404,7 +407,7 @@ static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *ou
   out->next = out->first + members;
   if (!c->scattered) return TSR_OK;
   out->boxes = tsr__arena_new(exec->scratch, members * sizeof *out->boxes);
-  return out->boxes ? TSR_OK : out_of_scratch(exec);
+  return out->boxes ? TSR_OK : no_memory_for_run(exec);
 }
 
 /* What a member brings of an accumulator, and what it gets of a result. */
@@ -419,11 +422,11 @@ static void fill_member(const tsr__exec *exec, const crossing *c, const group_li
     if (exec->met && exec->met[number]) to->partials[m][a] = exec->met[number][p];
     else if (c->kept[a]) to->partials[m][a] = c->kept[a]->partials[p];
     else if (exec->plan->schedule.accums[number].whole)
-      to->elements[m][a] = whole_of(exec, c, a)->parts[p];
+      to->elements[m][a] = whole_operand(exec, c, a)->parts[p];
     else to->partials[m][a] = exec->partials[number][p];
   }
   for (int f = 0; f < c->final_count; f++) {
-    const tsr__value *result = result_of(exec, c, f);
+    const tsr__value *result = crossing_result(exec, c, f);
     to->outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
   }
 }
@@ -472,7 +475,8 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, const group_
     int accum = exec->plan->schedule.final_main[c->finals[f]];
     /* The first member speaks for all: they differ in combined axes only, which a result that is
      * not scattered is not cut by. */
-    lists->counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
+    lists->counts[f] =
+        count_local_elements(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
   if (c->scattered) pieces = find_pieces(c, lists);
   tsr__all_reduce combine = {
@@ -524,7 +528,7 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   }
   for (int n = schedule->first_final[accum]; n >= 0; n = schedule->next_final[n]) {
     /* Rows as the domain had them when it was accumulated, though its values may be gone. */
-    tsr_status status = make_value(exec, n, &exec->extents[accum]);
+    tsr_status status = make_node_value(exec, n, &exec->extents[accum]);
     if (status) return status;
     c->populations[c->final_count] = population(exec, n, &exec->extents[accum]);
     c->finals[c->final_count++] = n;
@@ -552,7 +556,7 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
       tsr__arena_new(exec->scratch, sizeof *c + count * (sizeof *c->kept + sizeof *c->accums) +
                                         few * (sizeof *c->populations + sizeof *c->finals) +
                                         (size_t)group_size * sizeof *c->members);
-  if (!c) return out_of_scratch(exec);
+  if (!c) return no_memory_for_run(exec);
   *c = (crossing){ .step = step,
                    .axes = schedule->accums[accum].axes,
                    .sharding = sharding,
@@ -581,7 +585,7 @@ static tsr_status end_crossing(tsr__exec *exec, crossing *c)
 
 /* After combining, or when a run failed before it: tsr__exec_free comes here for all that are
  * left. */
-static void drop_partials(tsr__exec *exec, int accum)
+static void drop_accum_partials(tsr__exec *exec, int accum)
 {
   if (!exec->partials[accum]) return;
   int positions = tsr__positions(tsr__sharding_of(exec, exec->plan->schedule.accums[accum].node));
@@ -650,14 +654,14 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
   bool apart = exec->plan->apart[step - exec->plan->schedule.steps];
   tsr_status status = apart ? tsr__meet_step(exec, step, cross_all) : cross_all(exec, step);
   drop_crossings(exec);
-  for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
+  for (int a = step->first; a < step->first + step->count; a++) drop_accum_partials(exec, a);
   return status;
 }
 
 /* ---- all steps ---- */
 
 /* What runs a step makes its values in exec->values; who reads them last is not its concern. */
-static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
+static tsr_status run_plan_step(tsr__exec *exec, const tsr__step *step)
 {
   switch (step->kind) {
   case TSR__STEP_KERNEL: return run_kernel(exec, step);
@@ -675,7 +679,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
 }
 
 /* Lets go of values that no later step reads; roots live until the end. */
-static void drop_used(tsr__exec *exec, int step)
+static void drop_used_values(tsr__exec *exec, int step)
 {
   for (int n = exec->plan->first_gone[step]; n >= 0; n = exec->plan->next_gone[n]) {
     if (!exec->values[n]) continue;
@@ -736,12 +740,12 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     int64_t start = tsr__events_begin(exec->rt);
     const tsr__traffic before = exec->traffic;
     exec->step = i;
-    if (i >= exec->ahead) status = run_step(exec, &schedule->steps[i]);
+    if (i >= exec->ahead) status = run_plan_step(exec, &schedule->steps[i]);
     if (!status && exec->rt->check) status = tsr__check_step(exec, &schedule->steps[i]);
     if (status) return status;
     if (i == exec->plan->closes) count_closing(exec, &before);
     if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
-    drop_used(exec, i);
+    drop_used_values(exec, i);
   }
   exec->collectives += exec->plan->collectives;
   return TSR_OK;
@@ -751,7 +755,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
 void tsr__exec_free(tsr__exec *exec)
 {
   for (int a = 0; exec->partials && a < exec->plan->schedule.accum_count; a++)
-    drop_partials(exec, a);
+    drop_accum_partials(exec, a);
   for (int n = 0; exec->values && n < exec->program->node_count; n++)
     tsr__value_release(exec->values[n]);
 }

@@ -39,7 +39,7 @@ typedef struct looping {
   bool *read; /* by result: somebody does */
 } looping;
 
-static tsr_status no_memory(tsr__exec *exec)
+static tsr_status no_memory_for_loop(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
@@ -48,7 +48,7 @@ static tsr_status no_memory(tsr__exec *exec)
 
 /* The numbers of a region are its node's, counted on over the regions; and that of the step. Its
  * place in the parameters is the last: tsr__inner says how many come before it. */
-static bool bind_numbers(const looping *l, body *b, int at)
+static bool bind_region_numbers(const looping *l, body *b, int at)
 {
   const tsr__exec *exec = l->exec;
   size_t own = (size_t)b->inner->number;
@@ -84,7 +84,7 @@ static body *open_body(const looping *l, int at)
                          .partials = tsr__arena_new(scratch, accums * sizeof(tsr__partial **)),
                          .extents = tsr__arena_new(scratch, accums * sizeof(tsr__extent)) };
   bool good = b->exec.values && b->exec.partials && b->exec.extents;
-  return good && bind_numbers(l, b, at) ? b : NULL;
+  return good && bind_region_numbers(l, b, at) ? b : NULL;
 }
 
 /* Values of the run before; what was handed on is held elsewhere. */
@@ -198,7 +198,7 @@ static bool is_free(const tsr__value *one)
 }
 
 /* Where a step finds its slice: where the one before had its own, unless somebody still has it. */
-static tsr__value *room_of(const looping *l, const body *b, int argument, stack *s)
+static tsr__value *find_slice_memory(const looping *l, const body *b, int argument, stack *s)
 {
   if (s->one && is_free(s->one)) return s->one;
   const tsr__gnode *leaf = &b->program.nodes[argument];
@@ -217,7 +217,7 @@ static tsr_status take_slices(looping *l, body *b, int64_t at)
     int operand = b->inner->operands[i];
     if (operand < l->attr->carries || operand >= l->attr->carries + l->attr->slices) continue;
     stack *s = &l->slices[operand - l->attr->carries];
-    tsr__value *one = room_of(l, b, b->inner->arguments[i], s);
+    tsr__value *one = find_slice_memory(l, b, b->inner->arguments[i], s);
     if (!one) return l->exec->error->status;
     copy_step(s, one, at, true);
     tsr__value_hold(one);
@@ -238,7 +238,7 @@ static tsr_status make_stacks(const looping *l, stack *stacks)
     if (!l->read[i]) continue;
     l->results[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
     if (!l->results[i]) return l->exec->error->status;
-    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory(l->exec);
+    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory_for_loop(l->exec);
   }
   return TSR_OK;
 }
@@ -259,7 +259,7 @@ static tsr_status run_scan(looping *l)
   body *b = l->bodies[0];
   int64_t steps = tsr__loop_steps(l->attr, l->g, l->exec->program->params);
   stack *stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
-  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory(l->exec);
+  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory_for_loop(l->exec);
   for (int64_t k = 0; k < steps && !status; k++) {
     int64_t at = l->attr->reverse ? steps - 1 - k : k;
     status = take_slices(l, b, at);
@@ -333,7 +333,7 @@ static int first_inner(const tsr__plan *plan, int node)
 }
 
 /* Operands but slices are held for all steps. */
-static tsr_status open_loop(looping *l)
+static tsr_status hold_loop_operands(looping *l)
 {
   tsr__exec *exec = l->exec;
   tsr__arena *scratch = exec->scratch;
@@ -344,17 +344,18 @@ static tsr_status open_loop(looping *l)
   l->results = tsr__arena_new(scratch, most * sizeof *l->results);
   l->read = tsr__arena_new(scratch, most);
   l->slices = tsr__arena_new(scratch, ((size_t)l->attr->slices + 1) * sizeof *l->slices);
-  if (!l->bodies || !l->values || !l->results || !l->read || !l->slices) return no_memory(exec);
+  if (!l->bodies || !l->values || !l->results || !l->read || !l->slices)
+    return no_memory_for_loop(exec);
   for (int r = 0; r < l->region_count; r++) {
     l->bodies[r] = open_body(l, first + r);
-    if (!l->bodies[r]) return no_memory(exec);
+    if (!l->bodies[r]) return no_memory_for_loop(exec);
   }
   /* Slices are read where they lie, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {
     bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
     if (slice) { /* a step's own */
       stack *s = &l->slices[i - l->attr->carries];
-      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory(exec);
+      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory_for_loop(exec);
       continue;
     }
     l->values[i] = tsr__value_in(exec, l->node, i);
@@ -387,7 +388,7 @@ tsr_status tsr__exec_loop(tsr__exec *exec, int node)
                 .count = g->result_count,
                 .g = g,
                 .attr = tsr__attr_of(exec->program, g) };
-  tsr_status status = open_loop(&l);
+  tsr_status status = hold_loop_operands(&l);
   if (!status) {
     for_parts(&l, false);
     status = l.attr->kind == TSR__LOOP_SCAN    ? run_scan(&l)

@@ -98,7 +98,7 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 
 /* ---- what is told ---------------------------------------------------------------------------- */
 
-static size_t bytes_of(const tsr__value *value, int position)
+static size_t bytes_of_part(const tsr__value *value, int position)
 {
   tsr_box box;
   tsr__value_box(value, position, &box);
@@ -111,7 +111,7 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   tsr__buffer *part = value->parts[position];
-  size_t bytes = bytes_of(value, position);
+  size_t bytes = bytes_of_part(value, position);
   if (tsr__peers_has(peers, ops->map(part))) {
     tsr__buffer_hold(part);
     return part;
@@ -125,8 +125,8 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
 /* Where the parts of this process lie, in the order of their positions. Offsets instead of
  * addresses: each process maps the others' segments elsewhere. Each is held by the sight, as the
  * run may let go of the value before others have read it. */
-static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
-                       tsr__error *error)
+static tsr_status tell_places(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
+                              tsr__error *error)
 {
   for (int p = 0; p < value->part_count; p++) {
     if (!value->parts[p]) continue;
@@ -141,7 +141,7 @@ static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *s
 
 /* `made`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
  * and on one of this process's own, nobody else has a part. */
-static bool is_wanted(const tsr__value *value, bool made)
+static bool needs_sight(const tsr__value *value, bool made)
 {
   if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
   return made || !is_everywhere(value->rt, &value->sharding);
@@ -156,7 +156,7 @@ static void find_sizes(const tsr__sight *sight, const tsr__value **values)
     if (!sight->wanted[i]) continue;
     bool cut = values[i]->rows || tsr__used_axes(&values[i]->sharding);
     for (int p = 0; p < values[i]->part_count; p++)
-      out[p] = p && !cut ? out[0] : bytes_of(values[i], p);
+      out[p] = p && !cut ? out[0] : bytes_of_part(values[i], p);
     out += values[i]->part_count;
   }
 }
@@ -167,8 +167,8 @@ static size_t in_units(size_t bytes)
 }
 
 /* Parts of this process are put behind the places; returns where they end. */
-static size_t put_inside(const tsr__value *value, tsr__sight *sight, const size_t *sizes,
-                         char *note, size_t at)
+static size_t put_parts_in_note(const tsr__value *value, tsr__sight *sight, const size_t *sizes,
+                                char *note, size_t at)
 {
   for (int p = 0; p < value->part_count; p++) {
     size_t bytes = sizes[p];
@@ -209,7 +209,8 @@ static bool all_inside(const tsr__sight *sight, const tsr__value **values)
 }
 
 /* All tell where their parts lie. `made`: what is being made is read where it lies. */
-static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made, tsr__error *error)
+static tsr_status gather_places(tsr__sight *sight, const tsr__value **values, bool made,
+                                tsr__error *error)
 {
   _Alignas(PART_UNIT) char note[NOTE_BYTES];
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -221,8 +222,8 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    if (inside) at = put_inside(values[i], sight, sizes, note, at);
-    else status = tell(peers, values[i], sight, error);
+    if (inside) at = put_parts_in_note(values[i], sight, sizes, note, at);
+    else status = tell_places(peers, values[i], sight, error);
     sizes += values[i]->part_count;
   }
   size_t places = (size_t)sight->told_count * sizeof *sight->offsets;
@@ -257,7 +258,8 @@ static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place
 
 /* The value that will be seen, with what is here; `sizes`: with memory for all else, too. Before
  * the meeting, so that who finds no memory tells the others there. */
-static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__error *error)
+static tsr__value *prepare_seen_value(const tsr__value *value, const size_t *sizes,
+                                      tsr__error *error)
 {
   tsr_runtime *rt = value->rt;
   tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, value->rows };
@@ -278,8 +280,8 @@ static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__er
 /* `next` [process]: the number of its next place. What is not in the note borrows the other
  * process's memory (no release): who reads it must be done before the next meeting. A part that is
  * here counts in its process's note as well, so that places stay in step. */
-static tsr_status fill(const tsr__sight *sight, const tsr__value *value, const size_t *sizes,
-                       tsr__value *seen, tsr__error *error)
+static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *value,
+                                  const size_t *sizes, tsr__value *seen, tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   const tsr__peers_note *notes = sight->notes;
@@ -317,7 +319,8 @@ typedef struct byte_range {
 
 /* What is read at a position is got where another host's process has it; what came with the note
  * is there. */
-static void fetch(const tsr__sight *sight, const tsr__value *seen, int position, byte_range range)
+static void fetch_range(const tsr__sight *sight, const tsr__value *seen, int position,
+                        byte_range range)
 {
   int device = tsr__position_device(&seen->sharding, position);
   int process = tsr__device_process(tsr__topology_of(seen->rt), device);
@@ -329,7 +332,7 @@ static void fetch(const tsr__sight *sight, const tsr__value *seen, int position,
 /* The position that a replica is read at instead: one that is here, else the first. Of a sum that
  * is left unreduced the others have zeros of their own. So that of ten replicas in another process
  * one is fetched, and the nine others share it. */
-static int stand_in(const tsr__value *value, int position)
+static int find_stand_in(const tsr__value *value, int position)
 {
   int leader = tsr__replica_leader(&value->sharding, position), near;
   if (!tsr__holds(&value->sharding, position)) return position;
@@ -338,12 +341,13 @@ static int stand_in(const tsr__value *value, int position)
 }
 
 /* Replicas are read where there is one; `all`: gets all that is elsewhere, once. */
-static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value *seen, bool all)
+static void settle_replicas(const tsr__sight *sight, const tsr__value *value, tsr__value *seen,
+                            bool all)
 {
   for (int p = 0; p < seen->part_count; p++) {
-    int from = stand_in(value, p);
+    int from = find_stand_in(value, p);
     if (all && from == p && !value->parts[p])
-      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -351,7 +355,7 @@ static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value 
   }
 }
 
-static size_t room_of(const tsr__sight *sight, int positions, int processes)
+static size_t sight_bytes(const tsr__sight *sight, int positions, int processes)
 {
   return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
          (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t) + sizeof(size_t)) +
@@ -364,7 +368,7 @@ static size_t room_of(const tsr__sight *sight, int positions, int processes)
  * The sight is copied there when it is to last longer. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
 {
-  sight->room_bytes = room_of(sight, positions, processes);
+  sight->room_bytes = sight_bytes(sight, positions, processes);
   tsr__sight *block = tsr__new(&sight->rt->heap, sight->room_bytes);
   if (!block) return false;
   sight->made = (tsr__value **)(block + 1);
@@ -409,7 +413,7 @@ void tsr__sights_drop(tsr__sight *held)
 }
 
 /* What was told stays as it is until all have come to the next meeting. */
-static void put_by(tsr__sight *sight)
+static void hold_sight_back(tsr__sight *sight)
 {
   tsr__sight *block = (tsr__sight *)sight->made - 1;
   *block = *sight;
@@ -419,16 +423,16 @@ static void put_by(tsr__sight *sight)
 
 /* After a failure others read what does not count any more, but results they may be writing, if any
  * of them can have found where these are. */
-static void give_up(tsr__sight *sight)
+static void give_up_sight(tsr__sight *sight)
 {
-  if (sight->result_count && tsr__peers_met(tsr__peers_of(sight->rt))) put_by(sight);
+  if (sight->result_count && tsr__peers_met(tsr__peers_of(sight->rt))) hold_sight_back(sight);
   else close_sight(sight);
 }
 
 /* How values are seen: all of them is got, or what is asked for; or they are being made. */
 typedef enum seeing { WHOLE, PIECES, MADE } seeing;
 
-static bool is_made(const tsr__sight *sight, int i, seeing how)
+static bool is_made_value(const tsr__sight *sight, int i, seeing how)
 {
   return how == MADE || i >= sight->count - sight->result_count;
 }
@@ -441,7 +445,7 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   int positions = 0, wanted = 0;
   size_t bytes = 0;
   for (int i = 0; peers && i < sight->count; i++)
-    if (is_wanted(values[i], is_made(sight, i, how))) {
+    if (needs_sight(values[i], is_made_value(sight, i, how))) {
       positions += values[i]->part_count;
       bytes += tsr__device_bytes((tsr_dtype)values[i]->dtype, tsr__shape_count(&values[i]->shape));
       wanted++;
@@ -452,7 +456,7 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   for (int i = 0; i < sight->count; i++)
-    sight->wanted[i] = is_wanted(values[i], is_made(sight, i, how));
+    sight->wanted[i] = needs_sight(values[i], is_made_value(sight, i, how));
   find_sizes(sight, values);
   /* Results that others write are waited for at the run's END, so nothing is promised then. */
   bool inside = sight->promise && !sight->result_count && all_inside(sight, values);
@@ -460,24 +464,25 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   const size_t *sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    sight->made[i] = prepare(values[i], inside ? sizes : NULL, error);
+    sight->made[i] = prepare_seen_value(values[i], inside ? sizes : NULL, error);
     if (!sight->made[i]) status = error->status;
     sizes += values[i]->part_count;
   }
   if (!status && inside) tsr__peers_promise(peers, sight->promise);
-  if (!status) status = gather(sight, values, how == MADE, error);
+  if (!status) status = gather_places(sight, values, how == MADE, error);
   sight->met = !status;
   sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    status = fill(sight, values[i], sizes, sight->made[i], error);
+    status = fill_seen_value(sight, values[i], sizes, sight->made[i], error);
     sizes += values[i]->part_count;
-    if (!status && !is_made(sight, i, how)) settle(sight, values[i], sight->made[i], how == WHOLE);
+    if (!status && !is_made_value(sight, i, how))
+      settle_replicas(sight, values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
   if (!status && sight->result_count) status = tsr__peers_still_here(peers, error);
-  if (status) give_up(sight);
+  if (status) give_up_sight(sight);
   return status;
 }
 
@@ -518,7 +523,7 @@ typedef struct extent {
 } extent;
 
 /* Steps make it wider than what is copied of it. False: it is empty. */
-static bool find_extent(const tsr__box_copy *copy, extent *out)
+static bool find_copy_extent(const tsr__box_copy *copy, extent *out)
 {
   int64_t stride = 1;
   for (int d = copy->rank - 1; d >= 0; d--) {
@@ -556,7 +561,7 @@ void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
   const char *at = tsr__devices_of(sight->rt)->ops->map((tsr__buffer *)(uintptr_t)from);
   int owner = tsr__peers_owner(peers, at), d = copy->rank;
   int64_t run = 1, outer = 1, element = (int64_t)tsr_dtype_size(copy->dtype);
-  if (owner < 0 || !find_extent(copy, &e)) return;
+  if (owner < 0 || !find_copy_extent(copy, &e)) return;
   for (bool whole = true; d > 0 && whole; d--) {
     run *= e.size[d - 1];
     whole = e.size[d - 1] == copy->from_dims[d - 1];
@@ -588,7 +593,7 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   size_t from = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + 1) -
                 tsr__device_bytes((tsr_dtype)seen->dtype, 1);
   size_t end = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + part->count);
-  fetch(sight, seen, part->position, (byte_range){ from, end - from });
+  fetch_range(sight, seen, part->position, (byte_range){ from, end - from });
 }
 
 /* A replica is read at its first position, or here (stand_in). */
@@ -597,7 +602,7 @@ void tsr__sight_want_all(const tsr__sight *sight, int value)
   const tsr__value *seen = sight->made ? sight->made[value] : NULL;
   for (int p = 0; seen && p < seen->part_count; p++)
     if (!tsr__holds(&seen->sharding, p) || tsr__replica_leader(&seen->sharding, p) == p)
-      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
 }
 
 /* Nothing was made where nothing is to be seen, and nothing was asked for. */
@@ -614,7 +619,7 @@ tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
   if (!sight->made) return status;
   if (sight->result_count) {
     bool parts = !status && (sight->large || !sight->ends);
-    put_by(sight);
+    hold_sight_back(sight);
     return parts ? tsr__peers_part(peers, error) : status;
   }
   if (status || !sight->met || sight->large) {
@@ -622,7 +627,7 @@ tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
     close_sight(sight);
     return status;
   }
-  put_by(sight);
+  hold_sight_back(sight);
   return TSR_OK;
 }
 
@@ -673,7 +678,7 @@ static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
 
 /* The fingerprint 0 says that nothing is to be done but to tell of the failure
  * (tsr__peers_work). */
-static void refuse(tsr_runtime *rt, const tsr__refusal *refusal)
+static void refuse_run(tsr_runtime *rt, const tsr__refusal *refusal)
 {
   tsr__peers *peers = tsr__peers_of(rt);
   if (!peers || !refusal->status) return;
@@ -688,7 +693,7 @@ bool tsr__refuse_fetches(tsr__value *const *values, int count, const tsr__refusa
   int first = 0;
   while (first < count && is_everywhere(values[first]->rt, &values[first]->sharding)) first++;
   if (first == count) return false;
-  refuse(values[first]->rt, refusal);
+  refuse_run(values[first]->rt, refusal);
   return true;
 }
 
@@ -697,5 +702,5 @@ void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
   const tsr_array *first = NULL;
   for (int i = 0; i < arrays.count && !first; i++)
     if (others_wait(arrays.at[i], refusal)) first = arrays.at[i];
-  if (first) refuse(first->node.scope->rt, refusal);
+  if (first) refuse_run(first->node.scope->rt, refusal);
 }

@@ -9,7 +9,7 @@
  * to which they come after that. */
 #include "execute/engine.h"
 
-static tsr_status no_memory(tsr__exec *exec)
+static tsr_status no_memory_to_meet(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM,
                         "no memory to combine the results of several processes; free some arrays");
@@ -51,7 +51,7 @@ static const tsr__accum *accum_of(const tsr__exec *exec, int a)
 }
 
 /* What has no mesh is each process's own. */
-static int process_of(const tsr__exec *exec, int a, int position)
+static int process_of_partial(const tsr__exec *exec, int a, int position)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, accum_of(exec, a)->node);
   if (!sharding->mesh) return tsr__topology_of(exec->rt)->process_index;
@@ -72,7 +72,7 @@ static bool is_combined(const tsr__exec *exec, int a)
 }
 
 /* Whether some group of it has members in several processes. */
-static bool is_apart(const tsr__exec *exec, int a)
+static bool accum_crosses_processes(const tsr__exec *exec, int a)
 {
   const tsr_mesh *mesh = tsr__sharding_of(exec, accum_of(exec, a)->node)->mesh;
   return is_combined(exec, a) && tsr__groups_are_apart(exec->rt, mesh, accum_of(exec, a)->axes);
@@ -83,7 +83,7 @@ bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step 
 {
   const tsr__exec exec = { .rt = rt, .plan = plan, .program = &plan->parts.program };
   for (int a = step->first; a < step->first + step->count; a++)
-    if (is_apart(&exec, a)) return true;
+    if (accum_crosses_processes(&exec, a)) return true;
   return false;
 }
 
@@ -105,7 +105,7 @@ static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t 
 
 /* An accumulator is memory of its device and two lists in the heap (escapes, one a sum). The
  * device's memory can be read by others where it lies, the heap cannot. */
-static tsr_status tell(meeting *m, const tsr__partial *partial)
+static tsr_status publish_partial(meeting *m, const tsr__partial *partial)
 {
   tsr__partial_told told;
   far_partial *out = &m->told[m->told_count++];
@@ -114,7 +114,7 @@ static tsr_status tell(meeting *m, const tsr__partial *partial)
                         .memory_bytes = told.memory_bytes };
   for (int i = 0; i < 2; i++) {
     if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
-      return no_memory(m->exec);
+      return no_memory_to_meet(m->exec);
     out->escape_bytes[i] = told.escape_bytes[i];
     out->failed |= (uint64_t)told.failed[i] << i;
   }
@@ -129,7 +129,7 @@ static tsr__partial **brought(const meeting *m, int a)
 }
 
 /* What has no mesh is each process's own. */
-static bool is_told(const meeting *m, int a)
+static bool is_published(const meeting *m, int a)
 {
   return is_combined(m->exec, a) && brought(m, a) &&
          tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
@@ -153,7 +153,7 @@ static tsr_status take_kept(const meeting *m)
 /* NULL: no memory, or the other process told of less than the plan says. */
 static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
 {
-  int process = process_of(m->exec, a, position);
+  int process = process_of_partial(m->exec, a, position);
   const tsr__peers_note *note = &m->notes[process];
   far_partial far;
   if (m->next[process] + sizeof far > note->size) {
@@ -176,7 +176,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
     if (there) tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
   }
   if (!there) {
-    no_memory(m->exec);
+    no_memory_to_meet(m->exec);
     return NULL;
   }
   const tsr__accum *accum = accum_of(m->exec, a);
@@ -187,15 +187,15 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
 
 /* An accumulator with the parts of all processes, in the order in which they were told. Positions
  * are walked in the same order in which each process told of its own, so notes need no names. */
-static tsr_status read_all(meeting *m, int a)
+static tsr_status read_accum_partials(meeting *m, int a)
 {
   tsr__exec *exec = m->exec;
   int positions = positions_of(exec, a), own = tsr__peers_index(m->peers);
   tsr__partial **met = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *met);
-  if (!met) return no_memory(exec);
+  if (!met) return no_memory_to_meet(exec);
   exec->met[a] = met;
   for (int p = 0; p < positions; p++) {
-    if (process_of(exec, a, p) == own) {
+    if (process_of_partial(exec, a, p) == own) {
       met[p] = brought(m, a)[p];
       continue;
     }
@@ -263,13 +263,13 @@ static tsr_status open_meeting(meeting *m)
   if (lends) m->lent = lent_new(m, partials);
   if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
       !exec->whole || (lends && !m->lent))
-    return no_memory(exec);
+    return no_memory_to_meet(exec);
   return TSR_OK;
 }
 
 /* Whether accumulators meet in a step, and not elements alone: by the plan. Where only elements
  * meet nothing is told of accumulators, and that meeting is left out on all. */
-static bool has_partials(const meeting *m)
+static bool step_has_partials(const meeting *m)
 {
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
     if (is_combined(m->exec, a) && !accum_of(m->exec, a)->whole) return true;
@@ -309,13 +309,13 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   tsr_status status = open_meeting(m);
   if (!status) status = take_kept(m);
   for (int a = first; a < first + count && !status; a++)
-    for (int p = 0, n = positions_of(exec, a); is_told(m, a) && p < n && !status; p++)
-      if (brought(m, a)[p]) status = tell(m, brought(m, a)[p]);
-  if (!status && has_partials(m))
+    for (int p = 0, n = positions_of(exec, a); is_published(m, a) && p < n && !status; p++)
+      if (brought(m, a)[p]) status = publish_partial(m, brought(m, a)[p]);
+  if (!status && step_has_partials(m))
     status = tsr__peers_gather(m->peers, m->told, (size_t)m->told_count * sizeof *m->told, m->notes,
                                exec->error);
   for (int a = first; a < first + count && !status; a++)
-    if (is_told(m, a)) status = read_all(m, a);
+    if (is_published(m, a)) status = read_accum_partials(m, a);
   if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
@@ -329,7 +329,8 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
 
 /* What every member brings of an accumulator, as far as this process combines it: its share of the
  * elements, or the pieces that its devices get. */
-static void want_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a, int64_t count)
+static void want_member_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a,
+                                 int64_t count)
 {
   const tsr__sight here = { .rt = exec->rt };
   const tsr__gnode *node = &exec->program->nodes[accum_of(exec, c->accums[a])->operand];
@@ -364,7 +365,7 @@ tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c)
     if (!schedule->accums[c->accums[a]].whole) continue;
     /* The first result that reads it says how many elements it has. */
     while (f < c->final_count && schedule->final_main[c->finals[f]] != c->accums[a]) f++;
-    if (f < c->final_count) want_elements(exec, c, a, c->out_counts[f]);
+    if (f < c->final_count) want_member_elements(exec, c, a, c->out_counts[f]);
   }
   return tsr__peers_fetched(peers, exec->error);
 }
@@ -377,7 +378,7 @@ static void drop_far(const meeting *m)
   int own = tsr__peers_index(m->peers);
   for (int a = m->step->first; a < m->step->first + m->step->count && exec->met; a++) {
     for (int p = 0, n = positions_of(exec, a); p < n && exec->met[a]; p++)
-      if (exec->met[a][p] && process_of(exec, a, p) != own)
+      if (exec->met[a][p] && process_of_partial(exec, a, p) != own)
         tsr__devices_of(exec->rt)->ops->partial_free(exec->met[a][p]);
     exec->met[a] = NULL;
   }
@@ -405,7 +406,7 @@ static void lend(meeting *m)
   for (int a = m->step->first; a < m->step->first + m->step->count; a++) {
     tsr__kept *kept = exec->kept[a - m->step->first];
     if (kept) m->lent->kept[m->lent->kept_count++] = kept;
-    if (kept || !is_told(m, a)) continue;
+    if (kept || !is_published(m, a)) continue;
     for (int p = 0, n = positions_of(exec, a); p < n; p++)
       if (exec->partials[a][p]) m->lent->partials[m->lent->partial_count++] = exec->partials[a][p];
     exec->partials[a] = NULL;
