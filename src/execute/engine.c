@@ -639,7 +639,7 @@ static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
   const tsr__plan *plan = exec->plan;
-  /* A donated buffer is overwritten in place, so no peer may still read it. */
+  /* A run may overwrite donated buffers: a child of fork first makes the memory its own. */
   if (peers) tsr__peers_own(peers);
   if (!plan->meets) return tsr__exec_run(exec);
   const tsr__program *program = exec->program;
