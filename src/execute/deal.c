@@ -77,7 +77,7 @@ void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group)
   if (!is_alone(exec)) list_processes(exec, c);
 }
 
-/* ---- who combines ---------------------------------------------------------------------------- */
+/* ---- the processes that combine -------------------------------------------------------------- */
 
 /* By how results lie alone, so that all processes say the same. */
 static int deal_of(const tsr__exec *exec, const tsr__crossing *c)
@@ -153,7 +153,7 @@ void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c)
   }
 }
 
-/* ---- what others finished -------------------------------------------------------------------- */
+/* ---- results of other processes -------------------------------------------------------------- */
 
 /* Elements first .. of what position `from` has of a result, to position `to`. */
 typedef struct taking {

@@ -85,7 +85,7 @@ static double flops_of(const tsr__program *program, int node, bool local)
   }
 }
 
-/* ---- what moves ---- */
+/* ---- traffic ------- */
 
 /* Found again by its name. Names are static texts, so they are compared as pointers. */
 static tsr_kind_figures *find_kind_figures(tsr_figures *out, const char *kind)
