@@ -1,4 +1,5 @@
-/* Who combines which part of what several processes bring, and how results come to them all.
+/* The division of a reduction over several processes: which process combines which part, and how
+ * results reach them all.
  *
  *   few elements    each process combines all that its devices get, of all that is brought
  *   many            each combines a share of every result, and all get it: on one host who combined
@@ -10,10 +11,10 @@
  *      or, between hosts          of all    from 1    from 2        and writes it to its own, which
  *                                                                   the other shares follow
  *
- * Pieces of a scattered result are finished in the process of the first device that gets them; what
- * not all members get in that of the first member, and what is multiplied in order of the members.
- * All else is exact until it is rounded, so that who combines cannot show. What travels is counted
- * once, as in one process. */
+ * The process of the first device that gets a piece of a scattered result finishes it. The first
+ * member's process finishes results that not all members get, and products, which are multiplied
+ * in order of the members. Everything else is exact until it is rounded, so that the result does
+ * not depend on which process combines. Traffic is counted once, as in one process. */
 #include "execute/engine.h"
 #include "graph/accums.h"
 
@@ -21,7 +22,7 @@ enum { DEAL_FIRST, DEAL_EACH, DEAL_SHARES };
 enum {
   FEW = 1 << 12,         /* elements that members bring together */
   PIECE_BYTES = 1 << 20, /* of a task that copies */
-  ALONE_BYTES = 1 << 16, /* less is copied sooner than others are woken */
+  ALONE_BYTES = 1 << 16, /* one thread copies less sooner than it wakes others */
   STREAM_BYTES = 1 << 24 /* more than caches hold */
 };
 
@@ -44,7 +45,7 @@ static int own_process_index(const tsr__exec *exec)
 
 /* ---- the group at hand ----------------------------------------------------------------------- */
 
-/* In one process it is the only one of each group. */
+/* A single process is the only one of each group. */
 static bool is_alone(const tsr__exec *exec)
 {
   return tsr__topology_of(exec->rt)->process_count == 1;
@@ -79,7 +80,8 @@ void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group)
 
 /* ---- the processes that combine -------------------------------------------------------------- */
 
-/* By how results lie alone, so that all processes say the same. */
+/* The way to divide a crossing. It follows from the shardings of results alone, so that all
+ * processes agree. */
 static int deal_of(const tsr__exec *exec, const tsr__crossing *c)
 {
   int64_t elements = 0;
@@ -125,8 +127,8 @@ tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c)
   return share;
 }
 
-/* Only DEAL_EACH needs it: there each process adds to the first partial that it brings itself,
- * while others read that one to do the same. */
+/* Only DEAL_EACH needs copies: each process adds to its own first partial, while peers read that
+ * one to do the same. */
 tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials)
 {
   const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
@@ -155,7 +157,7 @@ void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c)
 
 /* ---- results of other processes -------------------------------------------------------------- */
 
-/* Elements first .. of what position `from` has of a result, to position `to`. */
+/* A range of elements of position `from` of a result, copied to position `to`. */
 typedef struct taking {
   int final, from, to;
   int64_t first, count;
@@ -165,7 +167,7 @@ typedef struct take_job {
   tsr__exec *exec;
   tsr__crossing *c;
   const tsr__value **seen;
-  taking *list; /* NULL: they are counted */
+  taking *list; /* NULL: takings are only counted */
   int64_t count, bytes;
   _Atomic int64_t moved;
   tsr__progress progress;
@@ -179,7 +181,7 @@ static int64_t elements_at(const tsr__value *value, int position)
   return tsr__box_count(&box, value->shape.rank);
 }
 
-/* In pieces that several workers share. */
+/* Lists a range in pieces, so that several workers share it. */
 static void list_share(take_job *job, const taking *all)
 {
   tsr_dtype dtype = (tsr_dtype)job->exec->values[job->c->finals[all->final]]->dtype;
@@ -194,8 +196,9 @@ static void list_share(take_job *job, const taking *all)
   }
 }
 
-/* The position that finishes what another one gets: the first of its group; of a scattered result
- * the first of those with the same piece, who differ in combined axes that do not cut it. */
+/* The position that finishes another position's elements: the first of its group. In a scattered
+ * result it is the first of those with the same piece, which differ in combined axes that do not
+ * shard it. */
 static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
 {
   unsigned axes = c->axes;
@@ -208,8 +211,8 @@ static bool is_taken_here(const tsr__value *result, int position)
   return result->parts[position] && tsr__holds(&result->sharding, position);
 }
 
-/* The shares of a result that the processes of the group at hand finished, for each of its members
- * here. Members hold the same elements. */
+/* Lists the shares of a result that other processes of the current group finished, for each of
+ * the group's members here. Members hold the same elements. */
 static void list_shares_of_result(take_job *job, int final)
 {
   const tsr__crossing *c = job->c;
@@ -225,8 +228,7 @@ static void list_shares_of_result(take_job *job, int final)
     }
 }
 
-/* The elements that come to a position from the one that finished them, if that is another
- * process's. */
+/* Lists the elements of a position that another process finished. */
 static void list_finished(take_job *job, int final, int position)
 {
   const tsr__crossing *c = job->c;
@@ -236,8 +238,8 @@ static void list_finished(take_job *job, int final, int position)
     list_share(job, &(taking){ final, leader, position, 0, elements_at(result, position) });
 }
 
-/* All that comes to the devices of this process. Called twice: without a list it only counts, with
- * one it fills it. */
+/* Lists all elements that other processes finished for the devices of this process. Called
+ * twice: without a list it only counts, with a list it fills it. */
 static void list_takings(take_job *job)
 {
   tsr__crossing *c = job->c;
@@ -253,7 +255,8 @@ static void list_takings(take_job *job)
   }
 }
 
-/* A part of a result lies alike at both ends, so it goes as a list of elements. */
+/* Copies one taking. A part of a result has the same order at both ends, so it is copied as a
+ * list of elements. */
 static void copy_taking(void *user, int64_t task, int worker)
 {
   take_job *job = user;
@@ -276,7 +279,8 @@ static void copy_taking(void *user, int64_t task, int worker)
   atomic_fetch_add_explicit(&job->moved, traffic.bytes, memory_order_relaxed);
 }
 
-/* Bytes are counted as they are copied, and each by the process to whose devices it comes. */
+/* Copies all takings. Bytes are counted as they are copied, by the process whose devices receive
+ * them. */
 static tsr_status copy_takings(take_job *job)
 {
   tsr__exec *exec = job->exec;
@@ -289,8 +293,8 @@ static tsr_status copy_takings(take_job *job)
   return job->progress.stop ? tsr__cancelled(exec->error, TSR__PROGRAM) : TSR_OK;
 }
 
-/* Whether every process has all that its devices get, so that nobody meets. By the plan and by how
- * results lie, so either all processes meet or none does. */
+/* Whether every process finishes all results of its devices, so that nobody meets. The answer
+ * follows from the plan and the results' shardings, so either all processes meet or none. */
 bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (c->deal != DEAL_FIRST) return c->deal == DEAL_EACH;
@@ -304,8 +308,9 @@ bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
   return true;
 }
 
-/* What is read may be another process's memory, which it has filled by now: tsr__see_made waits for
- * that, even where every process has a replica, as that one is what is to be filled. */
+/* Takes the results that other processes finished, from their memory. tsr__see_made waits until
+ * these are filled, even where every process has a replica, since the replica itself is yet to
+ * be filled. */
 tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };

@@ -1,15 +1,15 @@
-/* The ragged all-to-all over several processes: nothing is sent, everybody reads.
+/* The ragged all-to-all over several processes: nothing is sent, every process reads.
  *
  *   sender     rows  a b c d     by destination   b d | a c      in memory that all processes map
  *   process 0  part 0 <- b d, and what lies so of the other senders
  *   process 1  part 1 <- a c ...
  *
- * Each process puts the rows of its senders in order of where they go, where they do not lie so,
- * and tells where they are. All wait for each other, read what goes to their own parts, and wait
- * again before anything is given back.
+ * Each process puts the rows of its senders in order of their destinations, unless they lie so
+ * already, and publishes where they are. All processes wait for each other, read the rows of their
+ * own parts, and wait again before any memory is given back.
  *
- * Invariant: which columns have validity is known of all senders before any is read, so that all
- * processes come to the same answer. */
+ * Invariant: all processes know which columns of all senders have validity before any is read,
+ * so that they agree. */
 #include "execute/exchange_inner.h"
 
 #define NOWHERE UINT64_MAX
@@ -30,10 +30,10 @@ static tsr_status no_memory_for_messages(tsr__error *error)
                         "exchange: no memory for the messages between processes; free some arrays");
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Something of `each` bytes about every part: [part], of this process's parts told to all, of the
- * others' filled in. Parts are in one order on all processes, so nothing says which is whose.
+/* Publishes `each` bytes about every part of this process and fills in those of the others' parts:
+ * `all` is by part. Parts are in one order on all processes, so nothing says which is whose.
  *
  *   all       part   0  1 | 2  3       this process has 0 and 1: they go out, one behind the other,
  *   mine             0  1              and 2 and 3 are read out of the note of theirs */
@@ -74,7 +74,7 @@ tsr_status tsr__exchange_tell_counts(const tsr__exchange *ask, tsr__error *error
 
 /* ---- by destination -------------------------------------------------------------------------- */
 
-/* Where a sender's rows of a column lie: in the segment of its process. */
+/* Where a sender's rows of a column lie, as offsets into the segment of its process. */
 typedef struct place {
   uint64_t values, valid;
 } place;
@@ -85,8 +85,9 @@ typedef struct crossing {
   const tsr__exchange_room *room;
   const tsr__colparts *column;
   place *place;
-  tsr__buffer **sent[2], **far[2]; /* values, validity: in order; as this process sees them */
-  tsr__buffer **same;              /* [sender]: a list of destinations that are all one */
+  /* values, validity: sorted by destination; as this process reads them */
+  tsr__buffer **sent[2], **far[2];
+  tsr__buffer **same; /* [sender]: a list of destinations, all the same buffer */
   tsr__buffer **to[2];
   void *block;
   size_t size;
@@ -127,14 +128,15 @@ static tsr_dtype dtype_of_column(const crossing *c, int what)
   return what ? TSR_BOOL : c->column->dtype;
 }
 
-/* NULL of a sender without nulls, though others may have some. */
+/* The buffer of a sender's values or validity; NULL for a sender without nulls, though others
+ * may have some. */
 static tsr__buffer *source_of(const crossing *c, int what, int part)
 {
   tsr__buffer *const *from = what ? c->column->valid : c->column->values;
   return from ? from[part] : NULL;
 }
 
-/* Rows that lie by destination, where others can read them, are told of as they lie. */
+/* Rows that lie by destination, where peers can read them, are published in place. */
 static bool lies_by_destination(const crossing *c, tsr__buffer *from)
 {
   const tsr__device_ops *ops = tsr__devices_of(c->ask->rt)->ops;
@@ -142,9 +144,8 @@ static bool lies_by_destination(const crossing *c, tsr__buffer *from)
          tsr__peers_has(tsr__peers_of(c->ask->rt), ops->map(from));
 }
 
-/* Buffers for what this process sends; bits are set, as rows by destination only clear them. What
- * is ready is held instead: a reference keeps it while others read, as a buffer of our own would be
- * kept. */
+/* Makes buffers for the rows that this process sends; bits are set, as rows by destination only
+ * clear them. A buffer that is ready is held instead: a reference keeps it while peers read. */
 static tsr_status make_sent(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -166,8 +167,8 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
   return TSR_OK;
 }
 
-/* All destinations of a sender are one buffer, each with a stretch of it. Nothing crosses devices
- * here, so what the routine counts is thrown away. */
+/* Sorts a sender's rows by `dest`. All destinations are one buffer, each with a stretch of it.
+ * Nothing crosses devices here, so the routine's counts are thrown away. */
 static void put_rows_by_dest(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
@@ -182,7 +183,7 @@ static void put_rows_by_dest(crossing *c, int what, int part, int worker)
   tsr__devices_of(ask->rt)->ops->disperse(&rows, source_of(c, what, part), same, &none);
 }
 
-enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
+enum { SLICE = 1 << 16 }; /* rows between two checks for cancellation */
 
 static void put_rows_by_order(crossing *c, int what, int part, int worker)
 {
@@ -215,7 +216,7 @@ static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic
   tsr__devices_of(c->ask->rt)->ops->copy(&copy, s->read, s->write, traffic);
 }
 
-/* One task a sender: values and validity use the same working memory in turn. */
+/* One task for each sender: values and validity use the same working memory in turn. */
 static void send_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
@@ -234,7 +235,7 @@ static void send_rows_task(void *user, int64_t task, int worker)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* All rows of a sender, wherever they go: what is told of lies there as one buffer. */
+/* All rows of a sender, to any destination: they lie there as one buffer. */
 static int64_t rows_sent(const crossing *c, int part)
 {
   int64_t rows = 0;
@@ -243,7 +244,7 @@ static int64_t rows_sent(const crossing *c, int part)
   return rows;
 }
 
-/* Gets of another host's sender the rows that go to parts of this process; bits by whole words. */
+/* Requests from another host's sender the rows of this process's parts; bits by whole words. */
 static void fetch_rows(const crossing *c, int what, int part, const char *at)
 {
   const tsr__exchange *ask = c->ask;
@@ -259,8 +260,8 @@ static void fetch_rows(const crossing *c, int what, int part, const char *at)
   }
 }
 
-/* What other processes told of, as buffers that are read only. A sender of this process is read
- * through its own buffer. */
+/* Opens the published rows of other processes as buffers that are only read. A sender of this
+ * process is read through its own buffer. */
 static tsr_status adopt_sent_rows(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -285,8 +286,8 @@ static tsr_status adopt_sent_rows(crossing *c, tsr__error *error)
   return tsr__peers_fetched(peers, error);
 }
 
-/* Bits of several senders meet in words of one receiver, which has one task: so no two write
- * there. */
+/* Copies all rows of one receiver. Bits of several senders meet in its words, so it has one
+ * task: no two tasks write there. */
 static void receive_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
@@ -316,7 +317,7 @@ static tsr_status each_part(crossing *c, tsr__task_fn task, tsr__error *error)
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
-/* Puts in order and tells where. */
+/* Sorts the rows of this process and publishes where they lie. */
 static tsr_status publish_places(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -333,8 +334,9 @@ static tsr_status publish_places(crossing *c, tsr__error *error)
   return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);
 }
 
-/* Parted at the end: nobody gives back what it told of before all have read. Validity is made only
- * where some sender has some, which all were told alike. */
+/* Reads the rows of this process's parts. All wait at the end: nobody gives back published
+ * memory before all have read. Validity is made only where some sender has some, which all
+ * processes know alike. */
 static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -349,8 +351,7 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
   return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
 }
 
-/* Column by column, each with two meetings: when all know where rows are, and when all have
- * them. */
+/* Moves a column with two meetings: after all know where rows are, and after all have read them. */
 tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__exchange_room *room,
                                tsr__error *error)
 {
