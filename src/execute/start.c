@@ -42,7 +42,7 @@ struct tsr__starter {
   bool quit;
 };
 
-static void job_free(job *j)
+static void free_start_job(job *j)
 {
   tsr__unbind(j->starter->engine, &j->exec);
   tsr__del(&j->starter->rt->heap, j, j->bytes);
@@ -76,7 +76,7 @@ static void *runner(void *user)
     bool forgotten = j->left == 0;
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->lock);
-    if (forgotten) job_free(j);
+    if (forgotten) free_start_job(j);
   }
   return NULL;
 }
@@ -144,7 +144,7 @@ void tsr__starter_free(tsr__starter *s)
   pthread_join(s->thread, NULL);
   for (job *j = s->first, *next; j; j = next) { /* nobody is left to ask for them */
     next = j->next;
-    job_free(j);
+    free_start_job(j);
   }
   pthread_cond_destroy(&s->done);
   pthread_cond_destroy(&s->more);
@@ -167,7 +167,7 @@ static void forget(tsr__pending *pending, tsr_array *array)
   pthread_mutex_lock(&j->starter->lock);
   bool last = --j->left == 0 && j->done;
   pthread_mutex_unlock(&j->starter->lock);
-  if (last) job_free(j);
+  if (last) free_start_job(j);
 }
 
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
@@ -241,6 +241,6 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
       j->count ? tsr__prepare(engine, fresh, j->count, &j->exec, &j->cached) : TSR_OK;
   if (status) *error = j->error;
   if (!status && j->count) enqueue(j);
-  else job_free(j);
+  else free_start_job(j);
   return status ? tsr__refuse_run((tsr__operands){ roots, count }, true, error) : TSR_OK;
 }

@@ -32,7 +32,7 @@ static tsr__spares *spares_of(const tsr_runtime *rt, int parts)
 }
 
 /* Cleared. */
-static tsr__value *take_block(tsr_runtime *rt, int parts)
+static tsr__value *take_value_block(tsr_runtime *rt, int parts)
 {
   tsr__spares *spares = spares_of(rt, parts);
   tsr__value *value = spares ? tsr__spares_take(spares, &rt->heap, block_size(parts))
@@ -54,7 +54,7 @@ static void give_block(tsr__value *value)
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
-  tsr__value *value = take_block(rt, parts);
+  tsr__value *value = take_value_block(rt, parts);
   if (!value) {
     tsr__error_set(error, TSR_ENOMEM,
                    "no memory for the description of an array; free some arrays");
@@ -474,7 +474,7 @@ tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *wh
 
 /* The addressable position that holds a row, and its box. Boxes are looked at one by one: asking
  * for a single row is rare and never in a loop of rows. */
-static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
+static int find_row_position(const tsr__value *value, int64_t row, tsr_box *box)
 {
   for (int p = 0; p < value->part_count; p++) {
     tsr__value_box(value, p, box);
@@ -496,7 +496,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
   tsr_status status = tsr__host_sees(&mask, what, &sight, error);
   while (!status && at < rows) {
     tsr_box box;
-    const tsr__buffer *bits = mask->parts[position_of(mask, at, &box)];
+    const tsr__buffer *bits = mask->parts[find_row_position(mask, at, &box)];
     int64_t here = ops->mask_count(bits, box.size[0]);
     if (!place.bit) here = box.size[0] - here;
     if (left < here) {
@@ -519,7 +519,7 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
   tsr_box box;
   tsr__sight sight;
   tsr_status status = tsr__host_sees(&value, what, &sight, error);
-  int p = status ? -1 : position_of(value, row, &box);
+  int p = status ? -1 : find_row_position(value, row, &box);
   if (p < 0) return tsr__host_saw(&sight, status, error);
   int64_t start = row - box.start[0];
   tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
