@@ -1,5 +1,5 @@
-/* Looking at floats: with the runtime's option on, what each operation makes is searched for NaN
- * (and Inf) right after the step that made it, and the first that has one fails the program.
+/* The check of floats: with the runtime's option on, each operation's result is searched for NaN
+ * (and Inf) right after its step, and the first result that has one fails the program.
  *
  * Kernels then store every node that they compute (TSR__SEEN), so that "first" is true of what is
  * fused, too; nodes of a step are looked at in the order of the program. Views and moves make no
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whether what a node computes is looked at. */
+/* Whether a node's result is checked. */
 static bool is_seen(const tsr__gnode *g)
 {
   int lowering = tsr__ops[g->op].lowering;
@@ -17,7 +17,7 @@ static bool is_seen(const tsr__gnode *g)
   return computes && tsr__dtype_float((tsr_dtype)g->dtype) && !tsr__is_source(g->op);
 }
 
-/* Before fusing, since a kernel stores what is marked. */
+/* Marks nodes before fusing, since a kernel stores the marked ones. */
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program)
 {
   for (int n = 0; n < program->node_count && rt->check; n++)
@@ -49,7 +49,7 @@ static int64_t search(tsr_dtype dtype, const void *data, int64_t count, bool inf
   return -1;
 }
 
-/* Where an array has what is looked for. */
+/* The place of a NaN or Inf in an array. */
 typedef struct spot {
   int position;
   tsr_box box;
@@ -96,9 +96,8 @@ static const char *node_site(const tsr__exec *exec, int node)
   return site ? site : "an unknown line";
 }
 
-/* The first operand that has one itself; -1: none of those that are in memory. Only operands that
- * are in memory can be asked: what was fused and not stored has no value, which is why every node
- * that computes is stored under this option. */
+/* The first operand in memory that has a NaN or Inf itself, or -1. A value that was fused and
+ * not stored cannot be searched, so this option stores every node that computes. */
 static int operand_with(const tsr__exec *exec, int node, bool inf)
 {
   spot at;
@@ -107,7 +106,7 @@ static int operand_with(const tsr__exec *exec, int node, bool inf)
   return -1;
 }
 
-/* Where Inf is looked for as well, a NaN at the same place is named as that. */
+/* Reports the element; if Inf is searched for as well, a NaN is still named as NaN. */
 static tsr_status report_not_finite(const tsr__exec *exec, int node, const spot *at)
 {
   const tsr__value *value = exec->values[node];
@@ -160,7 +159,7 @@ static void look_at_routine(looking *l, int node)
       look_at_node(l, n);
 }
 
-/* All that the step made is looked at, and of what has one the lowest node is named: what is above
+/* Checks all results of the step and names the lowest node that has a NaN or Inf: later nodes
  * may have it from there. */
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step)
 {

@@ -2,12 +2,12 @@
  *
  *   values of the operands --> shards of each local device --> the device's routine --> results
  *
- * One result is the node's value. Of several each is the value of the RESULT nodes that take it
- * out; one that nobody takes has no buffers, and the routine need not make it.
+ * A single result is the node's value. Each of several is the value of the RESULT nodes that take
+ * it out; a result that no node takes has no buffers, and the routine need not make it.
  *
- * Where devices of several processes work together each process does what is its own devices', and
- * they meet as the routine asks (tsr__call_peers), or it reads what the others have of a table that
- * is looked into, of another host only what is looked for (tsr__call_reads). */
+ * If devices of several processes work together, each process serves its own devices. They meet
+ * as the routine asks (tsr__call_peers), or read the others' parts of a table; from another host
+ * only the requested elements (tsr__call_reads). */
 #include "execute/engine.h"
 #include "execute/exchange.h"
 
@@ -16,9 +16,10 @@ static tsr_status no_memory_for_routine(tsr__exec *exec)
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
-/* A result: what it is, and the value that takes it; NULL where nobody reads it.
+/* A result's type, and its value; NULL where nobody reads it.
  *
- * A routine of one result fills results[0], of several one each: fill_part sees no difference. */
+ * A routine of one result fills results[0], of several one each: fill_routine_part sees no
+ * difference. */
 typedef struct made {
   tsr_dtype dtype;
   tsr_shape shape;
@@ -45,8 +46,7 @@ static tsr_status make_several(tsr__exec *exec, int node, made *results)
                          .sharding = &program->shardings[r->sharding] };
     memcpy(results[i].shape.dims, r->dims, sizeof r->dims);
   }
-  /* RESULT nodes stand behind their node. Where several take the same result out they share one
-   * value. */
+  /* RESULT nodes follow their node. Those that take the same result share one value. */
   for (int n = node + 1; n < program->node_count; n++) {
     if (!tsr__is_part(program, n, node)) continue;
     made *result = &results[tsr__index_of(program, &program->nodes[n])];
@@ -83,9 +83,9 @@ typedef struct calling {
   bool *wanted; /* by result */
 } calling;
 
-/* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
- * routine needs whole are whole here. An operand that is whole on each device may have its replica
- * here while the position is another process's. */
+/* Lists the shards that one device reads and makes. The plan made dims whole that the routine
+ * needs whole. An operand that is whole on each device may have its replica here while the
+ * position is another process's. */
 static tsr_status fill_routine_part(calling *c, tsr__call_part *part)
 {
   tsr__exec *exec = c->exec;
@@ -206,7 +206,7 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
 }
 
-/* What a routine needs that is apart. */
+/* Prepares a routine over several processes. */
 static tsr_status open_apart(calling *c)
 {
   tsr__exec *exec = c->exec;

@@ -7,14 +7,14 @@
  *              |dot| |tanh|                          a kernel: from the first task of the device's
  *   device 1   |dot|   |tanh|                        part to the last; others: as long as the step
  *
- * What a kernel is called follows from what it stores and reduces. */
+ * A kernel's name follows from the results that it stores and reduces. */
 #include "execute/engine.h"
 
 #include <stdio.h>
 
 enum { NAMES = 4, NAME_BYTES = 120 };
 
-/* The name of what a kernel or a combining step makes, "tanh, sum". */
+/* The names of the results of a kernel or a combining step, "tanh, sum". */
 typedef struct naming {
   const tsr__exec *exec;
   int count;
@@ -41,7 +41,7 @@ static void add_finals(naming *n, int accum)
     add_node_name(n, f);
 }
 
-/* What the plan says of a node that crosses devices; NULL: it does not. */
+/* The plan's note of a node that crosses devices, or NULL. */
 static const tsr__note *find_move_note(const tsr__exec *exec, int node)
 {
   const tsr__partitioned *parts = &exec->plan->parts;
@@ -50,7 +50,7 @@ static const tsr__note *find_move_note(const tsr__exec *exec, int node)
   return NULL;
 }
 
-/* What crosses devices has the name of its class behind it, where the plan has a note of it. */
+/* Names a step; if the plan has a note of its traffic, the name of the collective follows. */
 static void name_step(naming *n, const tsr__step *step, tsr__event *event)
 {
   const tsr__schedule *schedule = &n->exec->plan->schedule;
