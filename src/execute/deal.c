@@ -1,4 +1,5 @@
-/* Who combines which part of what several processes bring, and how results come to them all.
+/* The division of a reduction over several processes: which process combines which part, and how
+ * results reach them all.
  *
  *   few elements    each process combines all that its devices get, of all that is brought
  *   many            each combines a share of every result, and all get it: on one host who combined
@@ -10,10 +11,10 @@
  *      or, between hosts          of all    from 1    from 2        and writes it to its own, which
  *                                                                   the other shares follow
  *
- * Pieces of a scattered result are finished in the process of the first device that gets them; what
- * not all members get in that of the first member, and what is multiplied in order of the members.
- * All else is exact until it is rounded, so that who combines cannot show. What travels is counted
- * once, as in one process. */
+ * The process of the first device that gets a piece of a scattered result finishes it. The first
+ * member's process finishes results that not all members get, and products, which are multiplied
+ * in order of the members. Everything else is exact until it is rounded, so that the result does
+ * not depend on which process combines. Traffic is counted once, as in one process. */
 #include "execute/engine.h"
 #include "graph/accums.h"
 
@@ -21,30 +22,30 @@ enum { DEAL_FIRST, DEAL_EACH, DEAL_SHARES };
 enum {
   FEW = 1 << 12,         /* elements that members bring together */
   PIECE_BYTES = 1 << 20, /* of a task that copies */
-  ALONE_BYTES = 1 << 16, /* less is copied sooner than others are woken */
+  ALONE_BYTES = 1 << 16, /* one thread copies less sooner than it wakes others */
   STREAM_BYTES = 1 << 24 /* more than caches hold */
 };
 
-static int process_of(const tsr__exec *exec, const tsr__crossing *c, int position)
+static int process_of_member(const tsr__exec *exec, const tsr__crossing *c, int position)
 {
   int device = tsr__home_device(exec->rt, c->sharding, position);
   return tsr__device_process(tsr__topology_of(exec->rt), device);
 }
 
-static tsr_status no_memory(const tsr__exec *exec)
+static tsr_status no_memory_to_deal(const tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM,
                         "no memory to combine the results of several processes; free some arrays");
 }
 
-static int own_process(const tsr__exec *exec)
+static int own_process_index(const tsr__exec *exec)
 {
   return tsr__topology_of(exec->rt)->process_index;
 }
 
 /* ---- the group at hand ----------------------------------------------------------------------- */
 
-/* In one process it is the only one of each group. */
+/* A single process is the only one of each group. */
 static bool is_alone(const tsr__exec *exec)
 {
   return tsr__topology_of(exec->rt)->process_count == 1;
@@ -60,7 +61,7 @@ static void list_processes(const tsr__exec *exec, tsr__crossing *c)
   int turn = ++c->turn;
   c->process_count = 0;
   for (int m = 0; m < c->group_size; m++) {
-    int process = process_of(exec, c, c->members[m]);
+    int process = process_of_member(exec, c, c->members[m]);
     if (c->met[process] == turn) continue;
     c->met[process] = turn;
     c->processes[c->process_count] = process;
@@ -77,9 +78,10 @@ void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group)
   if (!is_alone(exec)) list_processes(exec, c);
 }
 
-/* ---- who combines ---------------------------------------------------------------------------- */
+/* ---- the processes that combine -------------------------------------------------------------- */
 
-/* By how results lie alone, so that all processes say the same. */
+/* The way to divide a crossing. It follows from the shardings of results alone, so that all
+ * processes agree. */
 static int deal_of(const tsr__exec *exec, const tsr__crossing *c)
 {
   int64_t elements = 0;
@@ -105,7 +107,7 @@ tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
   c->deal = deal_of(exec, c);
   if (is_alone(exec)) return TSR_OK;
   c->processes = tsr__arena_new(exec->scratch, (2 * members + processes) * sizeof(int));
-  if (!c->processes) return no_memory(exec);
+  if (!c->processes) return no_memory_to_deal(exec);
   c->first = c->processes + members;
   c->met = c->first + members;
   return TSR_OK;
@@ -115,7 +117,7 @@ tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (is_alone(exec)) return (tsr__share){ 0, 1, false };
-  int own = own_process(exec);
+  int own = own_process_index(exec);
   bool leads = c->processes[0] == own;
   if (c->deal == DEAL_FIRST) return (tsr__share){ leads ? 0 : -1, 1, false };
   tsr__share share = { -1, c->process_count, false };
@@ -125,14 +127,14 @@ tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c)
   return share;
 }
 
-/* Only DEAL_EACH needs it: there each process adds to the first partial that it brings itself,
- * while others read that one to do the same. */
+/* Only DEAL_EACH needs copies: each process adds to its own first partial, while peers read that
+ * one to do the same. */
 tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials)
 {
   const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
   int m = 0, members = c->group_size;
   if (c->deal != DEAL_EACH) return TSR_OK;
-  while (m < members && process_of(exec, c, c->members[m]) != own_process(exec)) m++;
+  while (m < members && process_of_member(exec, c, c->members[m]) != own_process_index(exec)) m++;
   for (int a = 0; a < c->accum_count && m < members; a++) {
     if (!partials[m][a]) continue;
     tsr__partial *copy = ops->partial_take(partials[m][a], NULL, 0, exec->error);
@@ -153,9 +155,9 @@ void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c)
   }
 }
 
-/* ---- what others finished -------------------------------------------------------------------- */
+/* ---- results of other processes -------------------------------------------------------------- */
 
-/* Elements first .. of what position `from` has of a result, to position `to`. */
+/* A range of elements of position `from` of a result, copied to position `to`. */
 typedef struct taking {
   int final, from, to;
   int64_t first, count;
@@ -165,7 +167,7 @@ typedef struct take_job {
   tsr__exec *exec;
   tsr__crossing *c;
   const tsr__value **seen;
-  taking *list; /* NULL: they are counted */
+  taking *list; /* NULL: takings are only counted */
   int64_t count, bytes;
   _Atomic int64_t moved;
   tsr__progress progress;
@@ -179,7 +181,7 @@ static int64_t elements_at(const tsr__value *value, int position)
   return tsr__box_count(&box, value->shape.rank);
 }
 
-/* In pieces that several workers share. */
+/* Lists a range in pieces, so that several workers share it. */
 static void list_share(take_job *job, const taking *all)
 {
   tsr_dtype dtype = (tsr_dtype)job->exec->values[job->c->finals[all->final]]->dtype;
@@ -194,8 +196,9 @@ static void list_share(take_job *job, const taking *all)
   }
 }
 
-/* The position that finishes what another one gets: the first of its group; of a scattered result
- * the first of those with the same piece, who differ in combined axes that do not cut it. */
+/* The position that finishes another position's elements: the first of its group. In a scattered
+ * result it is the first of those with the same piece, which differ in combined axes that do not
+ * shard it. */
 static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
 {
   unsigned axes = c->axes;
@@ -208,13 +211,13 @@ static bool is_taken_here(const tsr__value *result, int position)
   return result->parts[position] && tsr__holds(&result->sharding, position);
 }
 
-/* The shares of a result that the processes of the group at hand finished, for each of its members
- * here. Members hold the same elements. */
-static void list_shares(take_job *job, int final)
+/* Lists the shares of a result that other processes of the current group finished, for each of
+ * the group's members here. Members hold the same elements. */
+static void list_shares_of_result(take_job *job, int final)
 {
   const tsr__crossing *c = job->c;
   const tsr__value *result = job->exec->values[c->finals[final]];
-  int own = own_process(job->exec);
+  int own = own_process_index(job->exec);
   int64_t n = elements_at(result, c->members[0]);
   for (int m = 0; m < c->group_size; m++)
     for (int s = 0; s < c->process_count && is_taken_here(result, c->members[m]); s++) {
@@ -225,26 +228,25 @@ static void list_shares(take_job *job, int final)
     }
 }
 
-/* The elements that come to a position from the one that finished them, if that is another
- * process's. */
+/* Lists the elements of a position that another process finished. */
 static void list_finished(take_job *job, int final, int position)
 {
   const tsr__crossing *c = job->c;
   const tsr__value *result = job->exec->values[c->finals[final]];
   int leader = leader_of(c, result, position);
-  if (process_of(job->exec, c, leader) != own_process(job->exec))
+  if (process_of_member(job->exec, c, leader) != own_process_index(job->exec))
     list_share(job, &(taking){ final, leader, position, 0, elements_at(result, position) });
 }
 
-/* All that comes to the devices of this process. Called twice: without a list it only counts, with
- * one it fills it. */
-static void list_all(take_job *job)
+/* Lists all elements that other processes finished for the devices of this process. Called
+ * twice: without a list it only counts, with a list it fills it. */
+static void list_takings(take_job *job)
 {
   tsr__crossing *c = job->c;
   job->count = job->bytes = 0;
   for (int g = 0; g < tsr__crossing_groups(c) && c->deal == DEAL_SHARES; g++) {
     tsr__crossing_group(job->exec, c, g);
-    for (int f = 0; f < c->final_count; f++) list_shares(job, f);
+    for (int f = 0; f < c->final_count; f++) list_shares_of_result(job, f);
   }
   for (int f = 0; f < c->final_count && c->deal != DEAL_SHARES; f++) {
     const tsr__value *result = job->exec->values[c->finals[f]];
@@ -253,8 +255,9 @@ static void list_all(take_job *job)
   }
 }
 
-/* A part of a result lies alike at both ends, so it goes as a list of elements. */
-static void take_task(void *user, int64_t task, int worker)
+/* Copies one taking. A part of a result has the same order at both ends, so it is copied as a
+ * list of elements. */
+static void copy_taking(void *user, int64_t task, int worker)
 {
   take_job *job = user;
   const taking *t = &job->list[task];
@@ -276,20 +279,22 @@ static void take_task(void *user, int64_t task, int worker)
   atomic_fetch_add_explicit(&job->moved, traffic.bytes, memory_order_relaxed);
 }
 
-/* Bytes are counted as they are copied, and each by the process to whose devices it comes. */
-static tsr_status take_all(take_job *job)
+/* Copies all takings. Bytes are counted as they are copied, by the process whose devices receive
+ * them. */
+static tsr_status copy_takings(take_job *job)
 {
   tsr__exec *exec = job->exec;
   job->streams = job->bytes > STREAM_BYTES;
-  if (job->bytes > ALONE_BYTES) tsr__parallel_progress(&job->progress, job->count, take_task, job);
+  if (job->bytes > ALONE_BYTES)
+    tsr__parallel_progress(&job->progress, job->count, copy_taking, job);
   else
-    for (int64_t t = 0; t < job->count; t++) take_task(job, t, 0);
+    for (int64_t t = 0; t < job->count; t++) copy_taking(job, t, 0);
   exec->traffic.bytes += job->moved;
   return job->progress.stop ? tsr__cancelled(exec->error, TSR__PROGRAM) : TSR_OK;
 }
 
-/* Whether every process has all that its devices get, so that nobody meets. By the plan and by how
- * results lie, so either all processes meet or none does. */
+/* Whether every process finishes all results of its devices, so that nobody meets. The answer
+ * follows from the plan and the results' shardings, so either all processes meet or none. */
 bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (c->deal != DEAL_FIRST) return c->deal == DEAL_EACH;
@@ -297,24 +302,25 @@ bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
     const tsr__value *result = exec->values[c->finals[f]];
     for (int p = 0; p < result->part_count; p++)
       if (tsr__holds(&result->sharding, p) &&
-          process_of(exec, c, leader_of(c, result, p)) != process_of(exec, c, p))
+          process_of_member(exec, c, leader_of(c, result, p)) != process_of_member(exec, c, p))
         return false;
   }
   return true;
 }
 
-/* What is read may be another process's memory, which it has filled by now: tsr__see_made waits for
- * that, even where every process has a replica, as that one is what is to be filled. */
+/* Takes the results that other processes finished, from their memory. tsr__see_made waits until
+ * these are filled, even where every process has a replica, since the replica itself is yet to
+ * be filled. */
 tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   tsr__sight sight;
   if (c->given || tsr__deal_is_complete(exec, c)) return TSR_OK;
-  list_all(&job);
+  list_takings(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);
-  if (!job.list || !job.seen) return no_memory(exec);
-  list_all(&job);
+  if (!job.list || !job.seen) return no_memory_to_deal(exec);
+  list_takings(&job);
   for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
   tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);
   for (int64_t t = 0; t < job.count && !status; t++) {
@@ -323,6 +329,6 @@ tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
                     &(tsr__sight_part){ part->final, part->from, part->first, part->count });
   }
   if (!status) status = tsr__sight_come(&sight, exec->error);
-  if (!status) status = take_all(&job);
+  if (!status) status = copy_takings(&job);
   return tsr__unsee(&sight, status, exec->error);
 }

@@ -4,7 +4,8 @@
  *                                       | no: partition, fuse, liveness -> cache
  *   |------------- under the engine's lock: one thread ------------------|  side by side
  *
- * Marks that tracing leaves on nodes count under the lock only: others may trace the same leaves.
+ * Marks that tracing leaves on nodes are valid under the lock only: another thread may trace the
+ * same leaves.
  *
  * The cache is bounded: the plan unused for longest goes first. Programs are compared by their
  * bytes, so a hash collision costs a comparison and nothing else. */
@@ -14,7 +15,7 @@
 
 /* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
  * nothing but its results. 16 KiB stand in the room itself. */
-static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
+static tsr__run_room *take_run_room(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__run_room *room = atomic_exchange(&engine->near, NULL);
   if (!room) {
@@ -32,8 +33,8 @@ static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
   return room;
 }
 
-/* The one that lay near goes to the others: this one is warmer. */
-static void give_room(tsr__engine *engine, tsr__run_room *room)
+/* The room that was near goes to the list: the new one is warmer in the caches. */
+static void give_run_room(tsr__engine *engine, tsr__run_room *room)
 {
   if (room) room = atomic_exchange(&engine->near, room);
   if (!room) return;
@@ -43,8 +44,7 @@ static void give_room(tsr__engine *engine, tsr__run_room *room)
   pthread_mutex_unlock(&engine->room_lock);
 }
 
-/* In the order of who uses whom: the starter's thread runs plans, so it is stopped first; runs
- * use rooms, and are over by then. */
+/* The starter's thread runs plans, so it is stopped first. Runs use rooms and are over by then. */
 static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
@@ -89,13 +89,13 @@ static tsr__engine *engine_of(const tsr_runtime *rt)
 
 /* ---- making a plan ---- */
 
-/* One more than there are, as nothing is allocated of no bytes. */
+/* The count is one more than the accumulators, as no allocation may be of 0 bytes. */
 static size_t guess_bytes(const tsr__plan *plan)
 {
   return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
 }
 
-/* Takes a plan in any state of being made. */
+/* Frees a plan, also one that is only half made. */
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 {
   if (!plan) return;
@@ -114,7 +114,7 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
   tsr__del(&rt->heap, plan, sizeof *plan);
 }
 
-/* The program of each device and its kernels' instructions; of loops those of their regions. */
+/* The program of each device, its kernels' instructions, and the same of loops' regions. */
 static void add_plan(const tsr__plan *plan, tsr__text *out)
 {
   static const char *const kinds[] = { "kernel",  "combine", "reshard", "exchange",
@@ -170,11 +170,11 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pl
   return TSR_OK;
 }
 
-/* Whether all processes take part in a program's runs: as soon as something lies on a mesh, even
- * if that has no device here, since all make the same calls and may read what comes of it. It must
- * be the same on all of them. What has no mesh each process computes for itself, as what lies on a
- * mesh of its own. */
-static bool meets(const tsr_runtime *rt, const tsr__program *program)
+/* Whether all processes take part in a program's runs. They do as soon as a node lies on a mesh
+ * of all processes, even one without a device here, since all make the same calls and may read
+ * its values. The answer must be the same in all processes. A node without a mesh, or on a
+ * process's own mesh, is computed by each process for itself. */
+static bool program_meets(const tsr_runtime *rt, const tsr__program *program)
 {
   if (!tsr__peers_of(rt)) return false;
   for (int i = 1; i < program->sharding_count; i++)
@@ -182,8 +182,9 @@ static bool meets(const tsr_runtime *rt, const tsr__program *program)
   return false;
 }
 
-/* The step whose meeting may be the last of a run: a move, or a reduction of what lies in several
- * processes, behind which kernels only show what is there. */
+/* The step whose meeting may be the last of a run: a move, or a reduction over several
+ * processes, if the steps after it are kernels that only show existing memory. -1: there is no
+ * such step. */
 static int closing_step(const tsr__plan *plan)
 {
   const tsr__schedule *schedule = &plan->schedule;
@@ -200,8 +201,9 @@ static int closing_step(const tsr__plan *plan)
   return -1;
 }
 
-/* Memory in which plans of so many nodes can be made. It stays, but for what is large, and where
- * memory is limited: all of it is another's then. Where there is none, arenas take their own. */
+/* Memory in which plans of so many nodes can be made. It is kept for later plans up to MOST
+ * bytes, but not where the heap has a limit: programs need all of that. Without it arenas
+ * allocate their own. */
 static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
 {
   enum { OF_NODE = 512, LEAST = 1 << 15, MOST = 1 << 23 };
@@ -213,16 +215,16 @@ static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
   engine->scratch_size = engine->scratch ? wanted : 0;
 }
 
-/* An arena over that memory: one at a time. */
+/* An arena over that memory; only one may be open at a time. */
 static void open_scratch(tsr_runtime *rt, tsr__engine *engine, tsr__arena *out)
 {
   tsr__arena_init(out, &rt->heap);
   tsr__arena_reset(out, engine->scratch, engine->scratch_size);
 }
 
-/* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
- * large accumulators came out last time. Regions come last: they are planned in the same scratch
- * memory, which is free again by then. */
+/* Finishes a plan that has its partitioned program. Runs later write only its marks of use, its
+ * closing bytes and its guesses, which are the sizes that accumulators had last time. Regions
+ * come last: they are planned in the same scratch memory, which is free again by then. */
 static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                               tsr__error *error)
 {
@@ -238,13 +240,13 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
   if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   if (status) return status;
   for (int i = 0; i < plan->parts.note_count; i++) {
-    /* A note without bytes says something that needs no collective. */
+    /* A note without bytes explains why no collective is needed. */
     const tsr__note *note = &plan->parts.notes[i];
     plan->explained += note->bytes;
-    /* Of notes that travel together one leads: they are one collective. */
+    /* One of the notes that travel together leads: they are one collective. */
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
-  plan->meets = meets(rt, &plan->parts.program);
+  plan->meets = program_meets(rt, &plan->parts.program);
   plan->closes = plan->meets ? closing_step(plan) : -1;
   if (plan->meets && tsr__plan_alike(rt, plan, error)) return error->status;
   atomic_init(&plan->closing_bytes, TSR__UNKNOWN_BYTES);
@@ -263,8 +265,8 @@ static tsr_status partition(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
 }
 
 /* The key is a copy of the trace, since the trace is built anew by the next terminal. */
-static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out,
-                            tsr__error *error)
+static tsr_status make_plan_of_trace(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out,
+                                     tsr__error *error)
 {
   tsr__plan *plan = tsr__new(&rt->heap, sizeof *plan);
   if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
@@ -282,13 +284,14 @@ static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **ou
 /* ---- the cache ---- */
 
 /* Both halves of the hash take part, as buckets are few. */
-static tsr__plan **bucket_of(const tsr__engine *engine, uint64_t hash)
+static tsr__plan **plan_bucket(const tsr__engine *engine, uint64_t hash)
 {
   return &engine->buckets[(hash ^ hash >> 32) & (engine->bucket_count - 1)];
 }
 
-/* As many buckets again once there are as many plans. Without memory chains are longer; only the
- * first buckets must be had. A plan's `next` is written anew, so the old chains are not walked. */
+/* Doubles the buckets once there are as many plans. Without memory chains grow longer; only the
+ * first buckets are required. Each plan's `next` is written anew, so the old chains are not
+ * walked. */
 static bool grow_buckets(tsr_runtime *rt, tsr__engine *engine)
 {
   size_t before = engine->bucket_count, count = before ? 2 * before : 64;
@@ -299,15 +302,15 @@ static bool grow_buckets(tsr_runtime *rt, tsr__engine *engine)
   engine->buckets = buckets;
   engine->bucket_count = count;
   for (tsr__plan *plan = engine->oldest; plan; plan = plan->newer) {
-    tsr__plan **bucket = bucket_of(engine, plan->hash);
+    tsr__plan **bucket = plan_bucket(engine, plan->hash);
     plan->next = *bucket;
     *bucket = plan;
   }
   return true;
 }
 
-/* Takes a plan out of the list by last use, or puts it at its end. Age is an order of uses: no
- * clock is asked, and all processes would evict alike. */
+/* Takes a plan out of the list by last use. Age is an order of uses: no clock is read, and all
+ * processes evict alike. */
 static void unlink_plan(tsr__engine *engine, tsr__plan *plan)
 {
   *(plan->older ? &plan->older->newer : &engine->oldest) = plan->newer;
@@ -322,7 +325,7 @@ static void append_plan(tsr__engine *engine, tsr__plan *plan)
   engine->newest = plan;
 }
 
-/* It is the last one that is let go from now on. */
+/* The plan becomes the last one to be evicted. */
 static void use_plan(tsr__engine *engine, tsr__plan *plan)
 {
   if (!plan->newer) return;
@@ -330,14 +333,14 @@ static void use_plan(tsr__engine *engine, tsr__plan *plan)
   append_plan(engine, plan);
 }
 
-/* Makes room for one plan more where the cache is full: the one unused for longest goes. Plans
- * that are running stay, if need be beyond the limit. */
+/* Makes room for one more plan where the cache is full: the plan unused for longest is evicted.
+ * Plans that are running stay, if need be beyond the limit. */
 static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__plan *plan = engine->oldest;
   while (plan && atomic_load(&plan->runs)) plan = plan->newer;
   if (!plan) return false;
-  tsr__plan **at = bucket_of(engine, plan->hash);
+  tsr__plan **at = plan_bucket(engine, plan->hash);
   while (*at != plan) at = &(*at)->next;
   *at = plan->next;
   for (int i = 0; i < TSR__LINES; i++)
@@ -348,10 +351,10 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   return true;
 }
 
-/* Where the plan is remembered that an array of this line was last made by. */
-static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
+/* The slot that remembers the plan which last made an array of the root's source line. */
+static tsr__plan **last_plan_of_line(tsr__engine *engine, const tsr_array *root)
 {
-  /* Texts of lines are constants: their addresses are theirs. */
+  /* Texts of lines are constants, so their addresses identify them. */
   uint64_t mixed = (uint64_t)(uintptr_t)root->node.site * UINT64_C(0x9E3779B97F4A7C15);
   return &engine->last[(mixed >> 32) % TSR__LINES];
 }
@@ -359,7 +362,7 @@ static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
 /* The plan of the line, if it is that of the roots again, or NULL. */
 static tsr__plan *follow_last(tsr__engine *engine, tsr__operands roots, const tsr__exec *exec)
 {
-  tsr__plan *plan = roots.at[0] ? *last_of(engine, roots.at[0]) : NULL;
+  tsr__plan *plan = roots.at[0] ? *last_plan_of_line(engine, roots.at[0]) : NULL;
   if (!plan || !plan->roots) return NULL;
   const tsr__followed known = { &plan->key, plan->roots, exec->keeps && plan->sums };
   if (!tsr__program_follow(&engine->trace, &known, roots, exec->error)) return NULL;
@@ -367,20 +370,20 @@ static tsr__plan *follow_last(tsr__engine *engine, tsr__operands roots, const ts
   return plan;
 }
 
-/* Programs of one hash are compared whole. The one that ran last is asked first: mostly it is that,
- * and then nothing is hashed. */
+/* Programs of one hash are compared whole. The plan that ran last is compared first: it is
+ * mostly the right one, and then nothing is hashed. */
 static tsr__plan *find_plan(tsr__engine *engine, uint64_t *hash)
 {
   if (engine->newest && tsr__program_same(&engine->newest->key, &engine->trace))
     return engine->newest;
   *hash = tsr__program_hash(&engine->trace);
-  tsr__plan *plan = engine->buckets ? *bucket_of(engine, *hash) : NULL;
+  tsr__plan *plan = engine->buckets ? *plan_bucket(engine, *hash) : NULL;
   while (plan && (plan->hash != *hash || !tsr__program_same(&plan->key, &engine->trace)))
     plan = plan->next;
   return plan;
 }
 
-/* The cache owns the plan, or it is gone. */
+/* Puts the plan in the cache, which owns it from now on; on failure the plan is freed. */
 static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                             tsr__error *error)
 {
@@ -389,7 +392,7 @@ static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
     tsr__plan_free(rt, plan);
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the plan cache");
   }
-  tsr__plan **bucket = bucket_of(engine, plan->hash);
+  tsr__plan **bucket = plan_bucket(engine, plan->hash);
   plan->next = *bucket;
   *bucket = plan;
   append_plan(engine, plan);
@@ -397,7 +400,7 @@ static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
   return TSR_OK;
 }
 
-/* Finds or makes the plan of engine->trace; owned by the cache. */
+/* Finds or makes the plan of engine->trace; the cache owns it. */
 static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
                            tsr__error *error)
 {
@@ -405,7 +408,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
   tsr__plan *plan = find_plan(engine, &hash);
   *cached = plan != NULL;
   if (!plan) {
-    tsr_status status = make_plan(rt, engine, &plan, error);
+    tsr_status status = make_plan_of_trace(rt, engine, &plan, error);
     if (status) return status;
     plan->hash = hash;
     plan->untold = true;
@@ -427,7 +430,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
 /* The plan's program with the numbers of this run, in the run's own memory. The plan's program is
  * shared by all runs; only its parameters are this run's, so a copy of the struct with other
  * params will do. Its lists are the plan's and stay as they are. */
-static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
+static bool bind_program_numbers(tsr__exec *exec, const tsr__program *trace)
 {
   size_t bytes = (size_t)trace->param_count * sizeof(tsr__num);
   tsr__program *own = tsr__arena_raw(exec->scratch, sizeof *own + bytes);
@@ -440,7 +443,8 @@ static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
   return true;
 }
 
-/* The run has the values of arrays that were given up for itself; they are leaves without one. */
+/* The run becomes the only owner of values of donated arrays; these arrays are leaves without a
+ * value afterwards. */
 static void take_over(tsr__exec *exec, const tsr__program *trace)
 {
   for (int n = 0; n < exec->program->node_count; n++) {
@@ -456,28 +460,29 @@ static void take_over(tsr__exec *exec, const tsr__program *trace)
   }
 }
 
-/* A leaf that is bound to a value, not to a number. A number that stands in a formula is a leaf
- * with a parameter; it never becomes a buffer. Values are bound at these, and they are all that a
- * run holds of the trace. */
+/* A leaf that is bound to a value, not to a number. A number in a program is a leaf with a
+ * parameter and never becomes a buffer. A run binds values at these leaves and holds nothing
+ * else of the trace. */
 static bool holds_value(const tsr__gnode *node)
 {
   return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
 }
 
-/* What a run reads, held until it is read for the last time; under the lock. `runs` keeps the plan
- * from being evicted and is taken under the lock, so no plan goes between being found and being
- * used. Where roots come to lie is kept too, as their marks are others' once the lock is free. */
+/* Holds the values that a run reads, each until its last read; called under the lock. `runs`
+ * keeps the plan from being evicted and is raised under the lock, so that no plan is evicted
+ * between being found and being used. The nodes that have the roots' values are copied too, as
+ * another thread may change the roots' marks once the lock is free. */
 static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__operands roots, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
   size_t nodes = (size_t)plan->parts.program.node_count;
-  /* Set first, so that tsr__unbind undoes whatever was bound until a failure. */
+  /* These come first, so that tsr__unbind undoes all that was bound before a failure. */
   exec->plan = plan;
-  exec->room = take_room(exec->rt, engine);
+  exec->room = take_run_room(exec->rt, engine);
   atomic_fetch_add(&plan->runs, 1);
   if (!exec->room) goto no_memory;
   exec->scratch = &exec->room->arena;
-  if (!bind_numbers(exec, &engine->trace)) goto no_memory;
+  if (!bind_program_numbers(exec, &engine->trace)) goto no_memory;
   const tsr__program *program = exec->program;
   /*   values[node] | extents[accum] | partials[accum] | homes[root] */
   exec->values =
@@ -506,13 +511,13 @@ void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
 {
   if (!exec->plan) return;
   tsr__exec_free(exec);
-  give_room(engine, exec->room);
+  give_run_room(engine, exec->room);
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
-/* A node of the program that a run under way makes; NULL if there is none. And whether some array
- * was given up, which is rare. Of what a run under way makes the value is not there yet, and the
- * node not a leaf: planned now, it would be computed twice. */
+/* The first node of the program that a run under way makes, or NULL; `given_up` says whether
+ * some array was donated, which is rare. A node that is being made has no value yet and is no
+ * leaf: planned now, it would be computed twice. */
 static tsr_array *first_pending(const tsr__program *trace, bool *given_up)
 {
   *given_up = false;
@@ -524,8 +529,8 @@ static tsr_array *first_pending(const tsr__program *trace, bool *given_up)
   return NULL;
 }
 
-/* What was given up has no readers but those of this program. Its value goes with this run, and a
- * reader in another program would find none. */
+/* Checks that donated arrays have no readers but those of this program. Their values are freed
+ * with this run, and a reader in another program would find no value. */
 static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
 {
   for (int n = 0; n < trace->node_count; n++) {
@@ -543,9 +548,10 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
   return TSR_OK;
 }
 
-/* On a mesh of sizes alone a program can be planned, not run. Asked of the plan and not of the
- * roots: a mesh may stand at an operand alone. */
-static tsr_status check_devices(const tsr_runtime *rt, const tsr__plan *plan, tsr__error *error)
+/* An abstract mesh allows planning a program, not running it. The check is made on the plan and
+ * not on the roots: such a mesh may stand at an operand alone. */
+static tsr_status check_plan_devices(const tsr_runtime *rt, const tsr__plan *plan,
+                                     tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
   for (int i = 1; i < program->sharding_count; i++) {
@@ -567,15 +573,16 @@ static tsr_status check_devices(const tsr_runtime *rt, const tsr__plan *plan, ts
   return TSR_OK;
 }
 
-/* Nobody looks at the elements of roots yet. Programs that leave nothing unreduced are one with
- * those of which somebody does. */
+/* Marks roots whose elements nobody reads yet. A program without unreduced sums is left
+ * unmarked, so that it shares a plan with tsr__execute's. */
 static void may_keep(tsr__program *trace, tsr_array *const *roots, int count)
 {
   bool some = tsr__leaves_sums(trace);
   for (int i = 0; i < count && some; i++) trace->nodes[roots[i]->mark - 1].flags |= TSR__KEEP;
 }
 
-/* The program of the roots: followed along a plan, which is given then, or traced. */
+/* The program of the roots. It is followed along a known plan, which is returned in `out`, or
+ * traced. */
 static tsr_status trace(tsr__engine *engine, tsr__operands roots, tsr__exec *exec, tsr__plan **out)
 {
   *out = follow_last(engine, roots, exec);
@@ -586,10 +593,10 @@ static tsr_status trace(tsr__engine *engine, tsr__operands roots, tsr__exec *exe
   return status;
 }
 
-/* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
- * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
- * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
- * and leaves exec->plan NULL: once more, then. */
+/* Traces and plans the program of roots and binds it to a run. Tracing, planning and binding
+ * happen only here, under the lock; running, which is slow, comes after. A caller may be
+ * cancelled while it waits for the lock. If a run under way makes one of the nodes, this waits
+ * for that run and leaves exec->plan NULL: the caller then tries again. */
 static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int count,
                                tsr__exec *exec, bool *cached)
 {
@@ -598,14 +605,14 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   tsr__progress progress = { .rt = rt, .what = TSR__PROGRAM };
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
   tsr_status status = trace(engine, (tsr__operands){ roots, count }, exec, &plan);
-  /* Not waited for under the lock: the run under way may need it to end. */
+  /* The wait is outside the lock: the run under way may need the lock to end. */
   bool given_up = false;
   tsr_array *pending = status ? NULL : first_pending(&engine->trace, &given_up);
   if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
   *cached = plan != NULL;
   if (!status && !pending && !plan) status = plan_get(rt, engine, &plan, cached, exec->error);
-  if (!status && !pending) *last_of(engine, roots[0]) = plan;
-  if (!status && !pending) status = check_devices(exec->rt, plan, exec->error);
+  if (!status && !pending) *last_plan_of_line(engine, roots[0]) = plan;
+  if (!status && !pending) status = check_plan_devices(exec->rt, plan, exec->error);
   if (!status && !pending) status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
@@ -613,7 +620,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   return pending ? tsr__pending_wait(pending, exec->error) : status;
 }
 
-/* Once more after each wait: by then what was pending is a leaf. */
+/* Tries again after each wait: by then the pending node is a leaf. */
 tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
                         bool *cached)
 {
@@ -625,14 +632,14 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* All processes run the same plan with the same numbers, and agree how it went. The fingerprint is
- * the hash of both: processes that run different programs find out when they first meet, and are
- * told the line of each. */
+/* All processes run the same plan with the same numbers, and agree on the outcome. The
+ * fingerprint is the hash of both: processes that run different programs find out when they
+ * first meet, and the error names the line of each. */
 static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
   const tsr__plan *plan = exec->plan;
-  /* What is donated is written where it lies. */
+  /* A run may overwrite donated buffers: a child of fork first makes the memory its own. */
   if (peers) tsr__peers_own(peers);
   if (!plan->meets) return tsr__exec_run(exec);
   const tsr__program *program = exec->program;
@@ -645,14 +652,15 @@ static tsr_status run_together(tsr__exec *exec)
   if (status) return status;
   exec->outer = true;
   status = tsr__exec_run(exec);
-  /* What moved is told of all processes: each counted what came to its own devices. */
+  /* The traffic is the sum over all processes: each counted the bytes that came to its own
+   * devices. */
   int64_t moved[TSR__PEERS_NUMBERS] = { exec->traffic.bytes, exec->traffic.escapes };
   status = tsr__peers_leave_with(peers, status, moved, exec->error);
   exec->traffic = (tsr__traffic){ .bytes = moved[0], .escapes = moved[1] };
   return status;
 }
 
-/* A run that failed is told as well: it took its time. */
+/* A run that failed is recorded as well: it took its time. */
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
@@ -663,9 +671,9 @@ tsr_status tsr__run_told(tsr__exec *exec)
   return status;
 }
 
-/* An array that was kept as accumulators gets elements in their place. Others may read it at the
- * same time: the first one stays. The accumulators stay, held by the new value (follows), as others
- * may still read what was there. */
+/* Replaces an array's accumulators by elements. Another thread may do the same: the first value
+ * stays. The new value holds the accumulators (follows), as other threads may still read the old
+ * value. */
 static void look_up_elements(tsr_array *root, tsr__value *value)
 {
   tsr__engine *engine = engine_of(value->rt);
@@ -678,9 +686,9 @@ static void look_up_elements(tsr_array *root, tsr__value *value)
   pthread_mutex_unlock(&engine->lock);
 }
 
-/* Hangs a root's value on its node. Operands are dropped: from here on the node is a leaf, and
- * what it was made of may go unless somebody else holds it. A root that was ready before, or is
- * given twice, has its value already. */
+/* Hangs a root's value on its node. Its operands are dropped: the node is a leaf from now on,
+ * and the operands are freed unless somebody else holds them. A root that was ready before, or
+ * is given twice, has its value already. */
 void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node)
 {
   tsr__value *value = exec->values[node];
@@ -693,12 +701,13 @@ void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node)
   tsr__array_drop_operands(root);
 }
 
-/* Counted and explained bytes side by side, so that whoever doubts an explanation can compare. */
+/* Counted and explained bytes stand side by side, so that users can compare an explanation with
+ * the run. */
 void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
 {
   const tsr__plan *plan = exec->plan;
-  /* Kept in the scope's arena and overwritten by each terminal. Without memory there are no
-   * numbers, which is no failure of the run. */
+  /* The numbers lie in the scope's arena, and each terminal overwrites them. Without memory
+   * there are no numbers, which is no failure of the run. */
   if (!scope->run_stats) scope->run_stats = tsr__arena_new(&scope->arena, sizeof(tsr_run_stats));
   if (!scope->run_stats) return;
   *(tsr_run_stats *)scope->run_stats = (tsr_run_stats){
@@ -712,9 +721,9 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
   };
 }
 
-/* Every node that is not yet evaluated makes work; with none there is nothing to do. Deleted and
- * inert ones go on to be refused, with a message, by tracing. */
-static bool all_ready(tsr_array *const *roots, int count, bool keeps)
+/* Whether all roots have values, so that there is nothing to do. Deleted and inert roots count
+ * as not ready: tracing refuses them with a message. */
+static bool roots_are_ready(tsr_array *const *roots, int count, bool keeps)
 {
   for (int i = 0; i < count; i++) {
     const tsr__value *value = roots[i]->value;
@@ -733,16 +742,16 @@ tsr_status tsr__refuse_run(tsr__operands roots, bool keeps, const tsr__error *er
 static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr__error *error)
 {
   int count = roots.count;
-  if (all_ready(roots.at, count, keeps)) return TSR_OK;
+  if (roots_are_ready(roots.at, count, keeps)) return TSR_OK;
   tsr__engine *engine = engine_of(scope->rt);
   tsr__exec exec = { .rt = scope->rt, .keeps = keeps, .error = error };
   bool cached = false;
   tsr_status status = TSR_OK;
   for (int i = 0; i < count && !status; i++)
     if (roots.at[i]->pending) status = tsr__pending_wait(roots.at[i], error);
-  /* What was waited for may have been all. */
+  /* The runs that were waited for may have made all roots. */
   if (status) return tsr__refuse_run(roots, keeps, error);
-  if (all_ready(roots.at, count, keeps)) return TSR_OK;
+  if (roots_are_ready(roots.at, count, keeps)) return TSR_OK;
   status = tsr__prepare(engine, roots.at, count, &exec, &cached);
   if (status) tsr__refuse_run(roots, keeps, error);
   else status = tsr__run_told(&exec);
@@ -752,13 +761,13 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
   return status;
 }
 
-/* Elements are wanted: sums that were left unreduced are made. */
+/* The caller reads elements: sums that were left unreduced are reduced. */
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   return execute(scope, (tsr__operands){ roots, count }, false, error);
 }
 
-/* Values are wanted, of which sums may stay accumulators. */
+/* The caller wants values only: sums among them may stay accumulators. */
 tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   return execute(scope, (tsr__operands){ roots, count }, true, error);
@@ -766,11 +775,10 @@ tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, t
 
 /* ---- asking about a plan ---- */
 
-/* The program of roots to look at, under the lock, which tsr__engine's next user opens anew.
- * Types without elements (tsr_abstract) may stand in
- * it, as nothing runs. */
-static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int count, bool open,
-                          tsr__error *error)
+/* Traces the roots for inspection, under the lock; the next user of engine->trace clears it.
+ * Types without elements (tsr_abstract) may stand in the program, as nothing runs. */
+static tsr_status trace_to_inspect(tsr__engine *engine, tsr_array *const *roots, int count,
+                                   bool open, tsr__error *error)
 {
   tsr__program_clear(&engine->trace);
   engine->trace.looks = true;
@@ -778,22 +786,22 @@ static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int coun
   return tsr__program_trace(&engine->trace, roots, count, error);
 }
 
-/* As a terminal plans, into the same cache: what is explained is what runs, and running it
- * afterwards finds the plan. Types stand for arrays: a leaf's value is no part of a plan. */
-static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
-                          tsr__error *error)
+/* Plans as a terminal does, into the same cache: the explained plan is the plan that runs, and a
+ * later run finds it. Types may stand for arrays, since a leaf's value is no part of a plan. */
+static tsr_status plan_to_inspect(tsr_scope *scope, tsr_array *const *roots, int count,
+                                  tsr__plan **out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(scope->rt);
   bool cached;
-  tsr_status status = look_at(engine, roots, count, false, error);
+  tsr_status status = trace_to_inspect(engine, roots, count, false, error);
   if (!status) may_keep(&engine->trace, roots, count);
   if (!status) status = plan_get(scope->rt, engine, out, &cached, error);
   if (!status) atomic_fetch_add(&(*out)->runs, 1);
   return status;
 }
 
-/* The end of looking at a plan, which nobody evicts until then; NULL: there is none. */
-static void let_go(tsr__engine *engine, tsr__plan *plan)
+/* Ends the inspection of a plan, which could not be evicted until now; NULL: there is no plan. */
+static void release_inspected_plan(tsr__engine *engine, tsr__plan *plan)
 {
   pthread_mutex_unlock(&engine->lock);
   if (!plan) return;
@@ -801,14 +809,14 @@ static void let_go(tsr__engine *engine, tsr__plan *plan)
   atomic_fetch_sub(&plan->runs, 1);
 }
 
-/* A body's nodes stand on arguments: some leaf of what the array needs is one. */
+/* Whether an array is computed in a body: then some leaf of its program is an argument. */
 bool tsr__in_body(tsr_array *a, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
   bool found = false;
   pthread_mutex_lock(&engine->lock);
   const tsr__program *trace = &engine->trace;
-  if (!look_at(engine, &a, 1, true, error))
+  if (!trace_to_inspect(engine, &a, 1, true, error))
     for (int n = 0; n < trace->node_count && !found; n++)
       found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
               tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
@@ -816,7 +824,7 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   return found;
 }
 
-/* Nodes are told, as marks are another program's once the lock is gone. */
+/* The nodes are copied out, as another thread may change the marks once the lock is free. */
 tsr_status tsr__trace_roots(tsr_runtime *rt, tsr__program *program, tsr__operands roots,
                             int32_t *nodes, tsr__error *error)
 {
@@ -828,12 +836,12 @@ tsr_status tsr__trace_roots(tsr_runtime *rt, tsr__program *program, tsr__operand
   return status;
 }
 
-/* The trace as it is, before anything is planned. */
+/* Prints the trace before planning. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = look_at(engine, &a, 1, false, error);
+  tsr_status status = trace_to_inspect(engine, &a, 1, false, error);
   if (!status) tsr__program_print(&engine->trace, out);
   pthread_mutex_unlock(&engine->lock);
   return status;
@@ -846,10 +854,10 @@ tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   const tsr__num *params = engine->trace.params;
   if (!status) status = tsr__plan_figures(scope, plan, params, out, error);
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   return status;
 }
 
@@ -859,24 +867,25 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   tsr__plan_shape shape = { 0 };
   for (int s = 0; !status && s < plan->schedule.step_count; s++) {
     int kind = plan->schedule.steps[s].kind;
     shape.kernels += kind == TSR__STEP_KERNEL;
     shape.combines += kind == TSR__STEP_ALL_REDUCE;
     shape.reshards += kind == TSR__STEP_RESHARD || kind == TSR__STEP_SHIFT;
-    /* Steps from COMPACT on are neither kernels nor collectives: sizes known at run time, and
-     * routines. */
+    /* Steps from COMPACT on are neither kernels nor collectives: their sizes are known at run
+     * time, or they are routines. */
     shape.operators += kind >= TSR__STEP_COMPACT;
   }
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   if (!status) *out = shape;
   return status;
 }
 
-/* One line a kernel: what it runs over, what it reads, stores and reduces. Bytes are those of all
- * devices, by the program. Rows that only the run knows have no bytes yet, and the line says so. */
+/* One line for a kernel: its domain, and how many arrays it reads, stores and reduces. Bytes are
+ * those of all devices, by the program. Row counts that only the run knows give no bytes yet,
+ * and the line says so. */
 static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number, tsr__text *out)
 {
   const tsr__program *program = &plan->parts.program;
@@ -899,7 +908,7 @@ static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number,
   tsr__text_add(out, ", stores %d, reduces %d, in one pass\n", io->output_count, io->accum_count);
 }
 
-/* One line a routine: what it works on and how many results are wanted of it. */
+/* One line for a routine: its first operand, and how many results are read. */
 static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
 {
   const tsr__program *program = &plan->parts.program;
@@ -928,19 +937,19 @@ static void add_steps(const tsr__plan *plan, tsr__text *out)
   }
 }
 
-/* The plan is made as for running, and told: what was explained is found in the cache
- * afterwards. */
+/* Makes the plan as for running and prints it; a later run finds the explained plan in the
+ * cache. */
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error)
 {
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
-  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
   }
-  let_go(engine, plan);
+  release_inspected_plan(engine, plan);
   return status;
 }

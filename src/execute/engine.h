@@ -7,39 +7,46 @@
 
 enum { TSR__UNKNOWN_BYTES = -1, TSR__NO_BYTES = -2 };
 
-/* A plan: all that can be known of a program before it runs. Immutable but for the marks
- * of its use and what `guesses` points to; several threads may run it at once. */
+/* A plan: everything about a program that is known before it runs. It is immutable except for
+ * the marks of its use and the memory at `guesses`; several threads may run one plan at once. */
 typedef struct tsr__plan {
   uint64_t hash;
   struct tsr__plan *older, *newer; /* in the cache, by their last use */
-  struct tsr__plan *next;          /* of the same bucket */
-  _Atomic int runs;                /* at work: it stays in the cache */
+  struct tsr__plan *next;          /* the next plan of the same bucket */
+  _Atomic int runs;                /* runs under way: the plan stays in the cache */
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
-  struct tsr__plan **inner; /* of parts.inner, whose partitioned programs they borrow */
-  bool borrows;             /* it is such a one */
-  int *last_use;            /* by node of parts.program: the last step that reads it; -1 */
-  int *next_gone;           /* by node: the next one with the same last use; -1 */
-  int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
-  int *apart;               /* by step: whether what it combines lies in several processes */
+  /* the plans of parts.inner; they borrow its partitioned programs */
+  struct tsr__plan **inner;
+  bool borrows;    /* this plan is a region's and borrows its program */
+  int *last_use;   /* by node of parts.program: the last step that reads it; -1 */
+  int *next_gone;  /* by node: the next one with the same last use; -1 */
+  int *first_gone; /* by step (`gone_steps`): the first node whose last use it is; -1 */
+  /* by step: whether the operands of its reductions lie in several processes */
+  int *apart;
   int gone_steps;
-  int closes; /* the last step in which processes meet, if later ones only show what it made; -1 */
-  _Atomic int64_t closing_bytes; /* that it moves to this process's devices; TSR__UNKNOWN_BYTES,
-                                    or TSR__NO_BYTES: not the same each time */
-  bool *alike;         /* by node: numbers of it must be the same in all processes; NULL: it is no
-                          run of all (run_alike.c) */
-  tsr__arena geometry; /* of `overlaps` */
-  tsr__overlaps **overlaps; /* by node: of a reshard of known sizes, else NULL; NULL: there is no
-                               reshard (overlaps.c) */
-  int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
-  bool meets;          /* all processes take part in its runs */
-  int roots;           /* of the key, if it can be followed; else 0 */
-  bool sums;           /* there are sums in the key that are left unreduced */
-  _Atomic bool untold; /* callbacks that are shown shardings were not called yet */
-  int64_t explained;   /* bytes of all notes */
+  /* the last step in which processes meet, if later ones only show its values; else -1 */
+  int closes;
+  /* the bytes that this step moves to this process's devices; TSR__UNKNOWN_BYTES, or
+   * TSR__NO_BYTES: they differ from run to run */
+  _Atomic int64_t closing_bytes;
+  /* by node: its numbers must be the same in all processes; NULL: not all processes run this
+   * plan (run_alike.c) */
+  bool *alike;
+  tsr__arena geometry; /* the memory of `overlaps` */
+  /* by node: the overlaps of a reshard of known sizes, else NULL; NULL: there is no reshard
+   * (overlaps.c) */
+  tsr__overlaps **overlaps;
+  /* by node: the input that a kernel only shows in another shape; -1 (shows.c) */
+  int *shows;
+  bool meets;               /* all processes take part in its runs */
+  int roots;                /* how many the key has, if a terminal can follow it; else 0 */
+  bool sums;                /* the key has sums that are left unreduced */
+  _Atomic bool untold;      /* callbacks that take shardings were not called yet */
+  int64_t explained;        /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
-  tsr__guess *guesses;      /* by accumulator; what runs write */
+  tsr__guess *guesses;      /* by accumulator; runs write them */
 } tsr__plan;
 
 /* The small arrays of one run; kept for the next. */
@@ -50,7 +57,8 @@ typedef struct tsr__run_room {
 } tsr__run_room;
 
 /* The slot TSR__SLOT_PLANS. The lock is held while a program is traced and planned, not while it
- * runs: terminals of several threads run side by side, and what a run lets go of may call users. */
+ * runs: terminals of several threads run side by side, and a run that releases values may call
+ * users' functions. */
 typedef struct tsr__starter tsr__starter;
 
 enum { TSR__LINES = 64 };
@@ -58,25 +66,28 @@ enum { TSR__LINES = 64 };
 typedef struct tsr__engine {
   pthread_mutex_t lock;
   tsr__program trace; /* reused from run to run */
-  char *scratch;      /* where plans are made; reused, so that no page of it is new */
+  /* the memory that plans are made in; reused, so that no page of it is new */
+  char *scratch;
   size_t scratch_size;
   pthread_mutex_t room_lock;
-  _Atomic(tsr__run_room *) near; /* the idle one that was given back last, without the lock */
-  tsr__run_room *rooms;          /* the other idle ones */
+  /* the idle room that was given back last, taken without the lock */
+  _Atomic(tsr__run_room *) near;
+  tsr__run_room *rooms; /* the other idle rooms */
   /* The cache: a list by last use, and the same plans in buckets by the hash of their programs.
    *
    *   oldest -> p <-> q <-> r <- newest        buckets: [.. p -> r ..][.. q ..]
    *
-   * Finding a plan, using it and letting the oldest go look at no others: programs that are all
-   * different let go of one plan for each that they make. */
+   * The cache finds, uses and evicts a plan without a look at the others. Programs that all
+   * differ evict one plan for each new one. */
   tsr__plan *oldest, *newest;
   tsr__plan **buckets; /* a power of two, never fewer than plans; NULL before the first */
   size_t bucket_count;
-  /* By the line that made the first root, the plan that was last for it: mostly it is the same
-   * again, and then its program is followed instead of traced. */
+  /* The plan that last made an array of a source line. The next terminal at that line mostly
+   * needs the same plan again, and then follows its program instead of tracing. */
   tsr__plan *last[TSR__LINES];
   tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
-  /* What others may be writing for good, as a run ended without all of them; of the run's thread */
+  /* Sights whose results other processes may still write, since a run ended without all of them;
+   * only the run's thread uses this list */
   tsr__sight *held;
   int plan_count, plan_limit;
 } tsr__engine;
@@ -93,16 +104,18 @@ static inline size_t tsr__plan_use_bytes(const tsr__plan *plan)
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 /* Fills `shows` of a plan that has its program and its schedule (shows.c). */
 tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
-/* Makes `overlaps` of a plan that has its program and its schedule; and the overlaps of a move of
- * `node` in a run: the plan's where it moves as planned. NULL: out of memory (overlaps.c). */
+/* Makes `overlaps` of a plan that has its program and its schedule. tsr__exec_overlaps returns
+ * the overlaps of a move of `node` in a run: the plan's where it moves as planned. NULL: out of
+ * memory (overlaps.c). */
 tsr_status tsr__plan_overlaps(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 typedef struct tsr__exec tsr__exec;
 const tsr__overlaps *tsr__exec_overlaps(const tsr__exec *exec, int node, const tsr__reshard *move);
-/* What running a plan with the numbers of a program takes (figures.c). */
+/* The figures of a run of the plan with the numbers of a program (figures.c). */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
                              tsr_figures *out, tsr__error *error);
-/* The bytes that it is said to move: of a scan each step's, of a choice those of the body that
- * moves most, of a while, whose elements say how often, one turn's. */
+/* The bytes that the plan's explanation says it moves. A scan counts each step's, a switch those
+ * of the body that moves most, and a while one turn's, since only its elements say how many
+ * there are. */
 int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params);
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
 
@@ -121,38 +134,43 @@ struct tsr__exec {
   tsr__run_room *room;
   tsr__arena *scratch;      /* the room's */
   tsr__value **values;      /* by node */
-  int *homes;               /* by root, as they were given: the node that has its value */
+  int *homes;               /* by root, in the caller's order: the node that has its value */
   tsr__partial ***partials; /* [accum][position] */
-  tsr__partial ***met;      /* while a step meets, the same with those of other processes */
-  const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts;
-                             * behind them results, likewise (crossing->given) */
-  tsr__kept **kept;         /* and what of a kept sum meets */
-  tsr__partial **copies;    /* and what is added to here while others read what it is of */
-  tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
-  struct tsr__crossing *crossings;      /* of the step at hand, begun */
-  int step;                             /* at hand */
-  int ahead;                            /* steps before this one are done, some before their turn */
-  bool outer;                           /* a run of its own: its last meeting may end it */
-  int64_t promised[TSR__PEERS_NUMBERS]; /* what this process says it moves in all, before it did */
+  tsr__partial ***met;      /* while a step meets, partials with those of other processes */
+  /* then, by accum of the step: elements that meet without partials, with all their shards;
+   * after them results, likewise (crossing->given) */
+  const tsr__value **whole;
+  tsr__kept **kept; /* and the accumulators of an unreduced sum that meet */
+  /* and private copies of partials that other processes still read; this process adds to them */
+  tsr__partial **copies;
+  tsr__extent *extents;            /* by accum: the rows of the domain its kernel ran over */
+  struct tsr__crossing *crossings; /* the crossings of the current step that were begun */
+  int step;                        /* the current step */
+  int ahead;                       /* all steps before this one are done, some of them early */
+  bool outer;                      /* a whole program's run: its last meeting may end it */
+  /* the traffic of the whole run that this process announces before its last step */
+  int64_t promised[TSR__PEERS_NUMBERS];
   tsr__traffic traffic;
-  uint64_t given_up;       /* a hash of which leaves this run takes over of those that all have */
-  int given_up_count;      /* so many */
-  const char *given_up_at; /* where tsr_donate was called for the first; or NULL */
+  /* a hash of the donated leaves on meshes of all processes that this run takes over */
+  uint64_t given_up;
+  int given_up_count;      /* how many such leaves */
+  const char *given_up_at; /* the source line of tsr_donate for the first of them; or NULL */
   bool keeps;              /* roots may stay accumulators */
-  tsr__busy *busy;         /* by part of the step at hand: see tsr__run; NULL: nobody asks */
+  /* by part of the current step: see tsr__run; NULL: nobody records */
+  tsr__busy *busy;
   tsr__error *error;
-  int kernels, collectives; /* run so far, those of regions included */
+  int kernels, collectives; /* counts of this run so far, regions included */
 };
 
-/* Whether what lies so is all processes' (run_alike.c). */
+/* Whether an array of this sharding belongs to all processes (run_alike.c). */
 bool tsr__lies_with_all(const tsr_sharding *sharding);
-/* Fills `alike` of a plan whose runs all processes take part in; and what this process brings to a
- * run that all must have alike: a fingerprint, and lines of the run `user`. */
+/* tsr__plan_alike fills `alike` of a plan that all processes run. The other two give this
+ * process's side of the check that runs agree: a fingerprint, and the lines of the run `user`. */
 tsr_status tsr__plan_alike(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 uint64_t tsr__exec_print(const tsr__exec *exec);
 void tsr__exec_lines(const void *user, tsr__text *out);
 
-/* How a node of the program lies. */
+/* The sharding of a node of the program. */
 static inline const tsr_sharding *tsr__sharding_of(const tsr__exec *exec, int node)
 {
   return &exec->program->shardings[exec->program->nodes[node].sharding];
@@ -166,12 +184,12 @@ static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int ope
 
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);
-/* The same of a whole program, told to the recorder. */
+/* Runs a whole program and reports it to the recorder. */
 tsr_status tsr__run_told(tsr__exec *exec);
 void tsr__exec_free(tsr__exec *exec);
 
-/* Traces, plans and binds roots to a run (exec->rt and ->error are set); what runs under way make
- * of them is waited for. */
+/* Traces, plans and binds roots to a run (exec->rt and ->error are set). It waits for runs under
+ * way that make some of their nodes. */
 tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
                         bool *cached);
 void tsr__unbind(tsr__engine *engine, tsr__exec *exec);
@@ -179,15 +197,16 @@ void tsr__unbind(tsr__engine *engine, tsr__exec *exec);
 void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node);
 void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached);
 
-/* Waits for the run under way that makes an array, and hangs its values on all its roots; its error
- * otherwise (start.c). On the thread whose nodes they are. */
+/* Waits for the run under way that makes an array and hangs its values on all its roots, or
+ * returns the run's error (start.c). Call it on the thread that owns the nodes. */
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error);
 void tsr__starter_free(tsr__starter *starter); /* NULL is allowed */
-/* What fails before the run of these roots, the others would wait for in it; the error's status.
- * `keeps`: sums may stay accumulators. */
+/* Reports an error from before the run of these roots to the processes that would wait in that
+ * run; returns the error's status. `keeps`: sums may stay accumulators. */
 tsr_status tsr__refuse_run(tsr__operands roots, bool keeps, const tsr__error *error);
 
-/* The steps that move rows and elements (move.c); the first two for all that travel with a node. */
+/* The steps that move rows and elements (move.c). Reshard and shift move all nodes that travel
+ * with `node`. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node);
 tsr_status tsr__exec_shift(tsr__exec *exec, int node);
 tsr_status tsr__exec_compact(tsr__exec *exec, int node);
@@ -196,20 +215,21 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 
 /* Elements of the partials at a position (run.c). */
 int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position);
-/* Whether a process has what a position holds (sight.c). */
+/* Whether a process has the shard of a position, or a replica of it (sight.c). */
 bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
                         int process);
-/* Whether devices of a mesh (NULL: none) that differ along some of its axes alone are several
- * processes' that share memory (sight.c). */
+/* Whether some groups of devices along these axes of a mesh (NULL: none) span several processes
+ * that share memory (sight.c). */
 bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned axes);
-/* Whether what a step combines lies in several processes (plan->apart); then `combine` is called
- * when what the others bring can be read here (together.c). */
+/* Whether a step combines operands of several processes (plan->apart). In such a step
+ * tsr__meet_step calls `combine` once this process can read the other processes' operands
+ * (together.c). */
 bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step);
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
-/* What was held until the runtime closes (sight.c). */
+/* Frees the sights that were held until the runtime closes (sight.c). */
 void tsr__sights_drop(tsr__sight *held);
-/* Of a group that is about to be combined, what lies on other hosts comes here. */
+/* Fetches from other hosts the elements of a group that is about to be combined. */
 tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c);
 
 /* Reductions that are finalised together: one collective.
@@ -219,69 +239,76 @@ tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c);
 typedef struct tsr__crossing {
   const tsr__step *step;
   unsigned axes;
-  const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
+  const tsr_sharding *sharding; /* the sharding of a result; its mesh is the operands' */
   const tsr__gnode *scattered;  /* a result, if they are; else NULL */
   int accum_count, final_count;
   int *accums, *finals;
-  tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
+  /* by accumulator: the unreduced sum that meets; NULL: partials of kernels */
+  tsr__kept **kept;
   int64_t *populations;
   int group_size;
-  int *members; /* positions of the group at hand */
-  int deal;     /* deal.c's, as what follows */
-  /* The processes of the group at hand, in order of their first members; and by process the turn in
-   * which it was met last. */
+  int *members; /* positions of the current group */
+  int deal;     /* deal.c owns this and the fields below */
+  /* The processes of the current group, in order of their first members; and by process the turn
+   * in which the group last met it. */
   int process_count, turn;
   int *processes, *first, *met;
-  int given; /* where results stand in exec->whole, with the others' parts to be written; or 0 */
-  struct tsr__crossing *next; /* of the step */
+  /* the first result's index in exec->whole, which other processes write parts of; or 0 */
+  int given;
+  struct tsr__crossing *next; /* the next crossing of the step */
 } tsr__crossing;
 
-/* Whether the run may end with the meeting of the step at hand: nothing behind it can fail in this
- * process. Then exec->promised is what it will have moved; NULL: it may not. */
+/* Returns the traffic that the run will have moved (exec->promised) if the current step's
+ * meeting may end the run, since nothing after it can fail in this process; else NULL. */
 const int64_t *tsr__exec_promise(tsr__exec *exec);
-/* Makes room for what a combining step gets, unless that was done. */
+/* Makes the values and lists of a combining step, unless that was done. */
 tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step);
-/* Whether results of crossings that were begun come together without another meeting or memory. */
+/* Whether the crossings that were begun finish their results without another meeting and without
+ * more memory. */
 bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step);
 
-/* Makes a group of positions that differ in combined axes alone the one at hand (deal.c). */
+/* Makes a group the current one: positions that differ in combined axes alone (deal.c). */
 void tsr__crossing_group(const tsr__exec *exec, tsr__crossing *c, int group);
 static inline int tsr__crossing_groups(const tsr__crossing *c)
 {
   return tsr__positions(c->sharding) / c->group_size;
 }
-/* Who works on a crossing (deal.c): decided before groups combine; which share of the group at hand
- * this process has; and, when all have combined, what others finished comes to its devices. */
+/* The division of a crossing's work among processes (deal.c). tsr__deal decides before groups
+ * combine; tsr__deal_share is this process's share of the current group; after all have
+ * combined, tsr__deal_take copies results that other processes finished to this process's
+ * devices. */
 tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c);
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c);
 bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c);
 tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c);
-/* What the first member here brings ([member][accumulator of the crossing]) is added to: a copy
- * where others read it at the same time; and the end of such copies. */
+/* tsr__deal_copy replaces the partials of the first member here ([member][accumulator of the
+ * crossing]), which this process adds to, by a copy where other processes read them at the same
+ * time; tsr__deal_drop frees such copies. */
 tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials);
 void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c);
 
-/* Shows the shardings of a plan that is new, once, without the engine's lock; and values while it
- * runs (taps.c). */
+/* tsr__tap_plan shows the shardings of a new plan, once, without the engine's lock;
+ * tsr__exec_tap shows values while the plan runs (taps.c). */
 void tsr__tap_plan(tsr__plan *plan);
 tsr_status tsr__exec_tap(tsr__exec *exec, int node);
 
 /* A step that runs its regions (run_loop.c). */
 tsr_status tsr__exec_loop(tsr__exec *exec, int node);
 
-/* Marks the nodes of a new plan whose results are looked at, and looks at those of a step that was
- * run, where rt->check says so (floats.c). */
+/* tsr__check_mark marks the nodes of a new plan whose results are checked; tsr__check_step
+ * checks those of a step that was run. Both do so only where rt->check is set (floats.c). */
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program);
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step);
 
-/* Tells the recorder of a step that began at `start` and had moved `bytes` before (spans.c). */
+/* Reports to the recorder a step that began at `start`, with `bytes` of traffic before it
+ * (spans.c). */
 void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);
-/* Room for `exec->busy` where somebody records; there is none without memory. */
+/* Allocates `exec->busy` where somebody records; it stays NULL without memory. */
 void tsr__span_parts(tsr__exec *exec, int parts);
 
-/* Sums that are left unreduced (kept.c): takes over what a step accumulated for `accum`; a step
- * that shows or scales such a sum; what meets of one, by position, which the caller may write
- * to. */
+/* Sums that are left unreduced (kept.c). tsr__exec_keep takes over the partials of `accum`;
+ * tsr__exec_kept_step runs a step that shows or scales such a sum; tsr__exec_kept_meets returns,
+ * by position, accumulators that a reduction may add to. */
 tsr_status tsr__exec_keep(tsr__exec *exec, int accum);
 tsr_status tsr__exec_kept_step(tsr__exec *exec, int node);
 tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum);

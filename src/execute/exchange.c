@@ -4,13 +4,13 @@
  *   sender 1   rows  e f         order 0 1         e | f
  *   receiver 0       b d e       receiver 1        a c f
  *
- * Invariants: rows arrive in order of the senders and within a sender in order
- * of its rows. All of them go through the device's routines that copy, or pick
- * and copy, which count; what stays on its device is not counted. */
+ * Invariants: rows arrive in order of the senders and within a sender in order of its rows. The
+ * device's routines copy all rows, or pick and copy them, and count the traffic; rows that stay
+ * on their device are not counted. */
 #include "execute/exchange_inner.h"
 
-/* Working memory of an exchange, one block of the heap: [from * parts + to] where the rows start
- * in the sender's order and in the receiver's buffer, and where the next one goes; bytes by part.
+/* Working memory of an exchange, one block of the heap: [from * parts + to] the start of rows in
+ * the sender's order and in the receiver's buffer, and the place of the next row; bytes by part.
  * `cursor` is `place` while rows go by `dest`: each row moves it by one. Each sender has a
  * stretch of it to itself. */
 typedef tsr__exchange_room room;
@@ -32,8 +32,7 @@ static bool room_new(tsr_runtime *rt, int parts, room *out)
   return true;
 }
 
-/* Values or validity of a column; a sender's may be NULL, then nothing comes of
- * it. */
+/* Values or validity of a column; a sender's may be NULL, then it sends nothing. */
 typedef struct move_job {
   const tsr__exchange *ask;
   const room *room;
@@ -42,11 +41,11 @@ typedef struct move_job {
   tsr__progress progress;
 } move_job;
 
-enum { SLICE = 1 << 16 }; /* listed rows between two questions whether to go on */
+enum { SLICE = 1 << 16 }; /* listed rows between two checks for cancellation */
 
-/* All that one receiver gets of rows that lie by destination already, or are listed so. One task
- * a receiver, so that each buffer is written by one worker, in order of its addresses. */
-static void receive_task(void *user, int64_t to, int worker)
+/* Copies all rows of one receiver that lie by destination already, or are listed so. Each
+ * receiver has one task, so that one worker writes each buffer, in order of its addresses. */
+static void pick_rows_task(void *user, int64_t to, int worker)
 {
   move_job *job = user;
   const tsr__exchange *ask = job->ask;
@@ -68,8 +67,8 @@ static void receive_task(void *user, int64_t to, int worker)
       ops->copy(&copy, job->from[p], job->to[to], traffic);
       continue;
     }
-    /* Rows that lie together are one copy, which asks for itself; listed ones are picked one by
-     * one and may take long. */
+    /* Rows that lie together are one copy, which checks for cancellation itself; listed rows are
+     * picked one by one and may take long. */
     for (int64_t at = 0, all = ask->counts[pair]; at < all; at += SLICE) {
       tsr__pick pick = { job->dtype, ask->order->buffers[p], start + at,
                          all - at < SLICE ? all - at : SLICE, place + at };
@@ -79,10 +78,10 @@ static void receive_task(void *user, int64_t to, int worker)
   }
 }
 
-/* All that one sender sends by where its rows go: each line of its memory is read once and not
- * once a receiver. Tasks of several senders write to one receiver at once. Their ranges of rows
- * are apart, but two may meet in a word of bits: the device's routine sees to that. */
-static void send_task(void *user, int64_t from, int worker)
+/* Sends all rows of one sender by their destinations: each line of its memory is read once and
+ * not once a receiver. Tasks of several senders write to one receiver at once. Their ranges of
+ * rows are apart, but two may meet in a word of bits, which the device's routine allows. */
+static void disperse_rows_task(void *user, int64_t from, int worker)
 {
   move_job *job = user;
   const tsr__exchange *ask = job->ask;
@@ -96,7 +95,7 @@ static void send_task(void *user, int64_t from, int worker)
                                             &job->room->traffic[from]);
 }
 
-static void drop(tsr__buffer **buffers, int count)
+static void release_buffers(tsr__buffer **buffers, int count)
 {
   for (int i = 0; i < count; i++) {
     tsr__buffer_release(buffers[i]);
@@ -104,9 +103,9 @@ static void drop(tsr__buffer **buffers, int count)
   }
 }
 
-/* Fresh buffers of all receivers for values of a type; bits are set, as those of senders without
- * validity stay so. For a sender without validity nothing is written, while another's nulls make
- * validity needed: its rows are there because all bits begin as ones. */
+/* Makes fresh buffers of all receivers for values of a type. Bits are set: a sender without
+ * validity writes none, and its rows count as valid where another sender's nulls make validity
+ * necessary. */
 tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
                                    tsr__error *error)
 {
@@ -119,19 +118,20 @@ tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, ts
   return TSR_OK;
 }
 
-static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to, tsr__error *error)
+static tsr_status move_buffers(const tsr__exchange *ask, move_job *job, tsr__buffer **to,
+                               tsr__error *error)
 {
   tsr_status status = tsr__exchange_receivers(ask, job->dtype, to, error);
   if (status) return status;
   job->to = to;
-  tsr__task_fn task = ask->dest ? send_task : receive_task;
+  tsr__task_fn task = ask->dest ? disperse_rows_task : pick_rows_task;
   job->progress.rt = ask->rt;
   job->progress.what = "exchange";
   bool done = tsr__parallel_progress(&job->progress, ask->from->count, task, job);
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
-/* Without nulls anywhere a column has no validity afterwards either. */
+/* Whether a column has validity at any sender; if not, it has none afterwards either. */
 static bool any_valid(const tsr__colparts *column, int parts)
 {
   for (int p = 0; column->valid && p < parts; p++)
@@ -146,20 +146,20 @@ static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r
   int parts = ask->from->count;
   const tsr__colparts *column = &ask->columns[c];
   move_job job = { .ask = ask, .room = r, .dtype = column->dtype, .from = column->values };
-  tsr_status status = move(ask, &job, ask->values + c * parts, error);
+  tsr_status status = move_buffers(ask, &job, ask->values + c * parts, error);
   if (status || !any_valid(column, parts)) return status;
   job.dtype = TSR_BOOL;
   job.from = column->valid;
-  return move(ask, &job, ask->valid + c * parts, error);
+  return move_buffers(ask, &job, ask->valid + c * parts, error);
 }
 
-/* How many rows each receiver gets, where each sender's start in its order, and where they come to
- * lie.
+/* Computes how many rows each receiver gets, the start of each sender's rows in its order, and
+ * their place at the receiver.
  *
  *   counts  to 0  to 1      start  to 0  to 1      place  to 0  to 1
  *   p 0       2     2                0     2               0     0
  *   p 1       1     1                0     1               2     2       rows: 3, 3 */
-static void plan(const tsr__exchange *ask, const room *r)
+static void plan_places(const tsr__exchange *ask, const room *r)
 {
   int parts = ask->from->count;
   memset(ask->rows, 0, (size_t)parts * sizeof *ask->rows);
@@ -179,13 +179,13 @@ static void plan(const tsr__exchange *ask, const room *r)
     /* Every row goes somewhere, once: a count that forgets one would shift all that follow. */
     TSR_INVARIANT(at == ask->from->rows[p] || (ask->apart && !tsr__exchange_here(ask, p)));
   }
-  /* What comes to other processes is theirs. */
+  /* Rows of other processes' parts are not counted here. */
   for (int to = 0; ask->apart && to < parts; to++)
     if (!tsr__exchange_here(ask, to)) ask->rows[to] = 0;
 }
 
-/* Column by column, so that at most one column is on its way: what was sent may be freed by the
- * caller when this returns, not before. */
+/* Moves column by column, so that at most one is on its way: the caller may free the sent rows
+ * after this returns, not before. */
 tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
 {
   int parts = ask->from->count;
@@ -199,15 +199,15 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
         "exchange: no memory for the rows that %d devices send each other; free some arrays",
         parts);
   if (ask->apart) status = tsr__exchange_tell_counts(ask, error);
-  if (!status) plan(ask, &r);
+  if (!status) plan_places(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)
     status =
         ask->apart ? tsr__exchange_apart(ask, c, &r, error) : exchange_column(ask, c, &r, error);
   for (int p = 0; p < parts && ask->moved; p++) ask->moved->bytes += r.traffic[p].bytes;
   tsr__del(&ask->rt->heap, r.start, room_size(parts));
   if (status) {
-    drop(ask->values, parts * ask->column_count);
-    drop(ask->valid, parts * ask->column_count);
+    release_buffers(ask->values, parts * ask->column_count);
+    release_buffers(ask->valid, parts * ask->column_count);
   }
   return status;
 }

@@ -1,15 +1,15 @@
-/* The ragged all-to-all over several processes: nothing is sent, everybody reads.
+/* The ragged all-to-all over several processes: nothing is sent, every process reads.
  *
  *   sender     rows  a b c d     by destination   b d | a c      in memory that all processes map
  *   process 0  part 0 <- b d, and what lies so of the other senders
  *   process 1  part 1 <- a c ...
  *
- * Each process puts the rows of its senders in order of where they go, where they do not lie so,
- * and tells where they are. All wait for each other, read what goes to their own parts, and wait
- * again before anything is given back.
+ * Each process puts the rows of its senders in order of their destinations, unless they lie so
+ * already, and publishes where they are. All processes wait for each other, read the rows of their
+ * own parts, and wait again before any memory is given back.
  *
- * Invariant: which columns have validity is known of all senders before any is read, so that all
- * processes come to the same answer. */
+ * Invariant: all processes know which columns of all senders have validity before any is read,
+ * so that they agree. */
 #include "execute/exchange_inner.h"
 
 #define NOWHERE UINT64_MAX
@@ -19,21 +19,21 @@ bool tsr__exchange_here(const tsr__exchange *ask, int part)
   return tsr__device_local(tsr__topology_of(ask->rt), ask->from->device[part]);
 }
 
-static int process_of(const tsr__exchange *ask, int part)
+static int process_of_part(const tsr__exchange *ask, int part)
 {
   return tsr__device_process(tsr__topology_of(ask->rt), ask->from->device[part]);
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_memory_for_messages(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "exchange: no memory for the messages between processes; free some arrays");
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Something of `each` bytes about every part: [part], of this process's parts told to all, of the
- * others' filled in. Parts are in one order on all processes, so nothing says which is whose.
+/* Publishes `each` bytes about every part of this process and fills in those of the others' parts:
+ * `all` is by part. Parts are in one order on all processes, so nothing says which is whose.
  *
  *   all       part   0  1 | 2  3       this process has 0 and 1: they go out, one behind the other,
  *   mine             0  1              and 2 and 3 are read out of the note of theirs */
@@ -44,7 +44,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   size_t parts = (size_t)ask->from->count, count = (size_t)tsr__peers_count(peers);
   size_t bytes = parts * each + count * (sizeof(tsr__peers_note) + sizeof(size_t));
   tsr__peers_note *note = tsr__new(heap, bytes);
-  if (!note) return no_memory(error);
+  if (!note) return no_memory_for_messages(error);
   /* One block: notes | next | what this process tells. */
   size_t *next = (size_t *)(note + count), size = 0;
   char *mine = (char *)(next + count), *to = all;
@@ -55,7 +55,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   }
   tsr_status status = tsr__peers_gather(peers, mine, size, note, error);
   for (size_t p = 0; p < parts && !status; p++) {
-    int process = process_of(ask, (int)p);
+    int process = process_of_part(ask, (int)p);
     if (next[process] + each > note[process].size)
       status = tsr__error_set(
           error, TSR_EPEER,
@@ -74,7 +74,7 @@ tsr_status tsr__exchange_tell_counts(const tsr__exchange *ask, tsr__error *error
 
 /* ---- by destination -------------------------------------------------------------------------- */
 
-/* Where a sender's rows of a column lie: in the segment of its process. */
+/* Where a sender's rows of a column lie, as offsets into the segment of its process. */
 typedef struct place {
   uint64_t values, valid;
 } place;
@@ -85,8 +85,9 @@ typedef struct crossing {
   const tsr__exchange_room *room;
   const tsr__colparts *column;
   place *place;
-  tsr__buffer **sent[2], **far[2]; /* values, validity: in order; as this process sees them */
-  tsr__buffer **same;              /* [sender]: a list of destinations that are all one */
+  /* values, validity: sorted by destination; as this process reads them */
+  tsr__buffer **sent[2], **far[2];
+  tsr__buffer **same; /* [sender]: a list of destinations, all the same buffer */
   tsr__buffer **to[2];
   void *block;
   size_t size;
@@ -102,7 +103,7 @@ static tsr_status crossing_new(crossing *c, tsr__error *error)
   size_t parts = (size_t)c->ask->from->count;
   c->size = parts * (sizeof(place) + (4 + parts) * sizeof(tsr__buffer *));
   c->block = tsr__new(&c->ask->rt->heap, c->size);
-  if (!c->block) return no_memory(error);
+  if (!c->block) return no_memory_for_messages(error);
   c->place = c->block;
   c->sent[0] = (tsr__buffer **)(c->place + parts);
   c->sent[1] = c->sent[0] + parts;
@@ -122,29 +123,29 @@ static void crossing_free(crossing *c)
   if (c->block) tsr__del(&c->ask->rt->heap, c->block, c->size);
 }
 
-static tsr_dtype dtype_of(const crossing *c, int what)
+static tsr_dtype dtype_of_column(const crossing *c, int what)
 {
   return what ? TSR_BOOL : c->column->dtype;
 }
 
-/* NULL of a sender without nulls, though others may have some. */
+/* The buffer of a sender's values or validity; NULL for a sender without nulls, though others
+ * may have some. */
 static tsr__buffer *source_of(const crossing *c, int what, int part)
 {
   tsr__buffer *const *from = what ? c->column->valid : c->column->values;
   return from ? from[part] : NULL;
 }
 
-/* Rows that lie by destination, where others can read them, are told of as they lie. */
-static bool lies_ready(const crossing *c, tsr__buffer *from)
+/* Rows that lie by destination, where peers can read them, are published in place. */
+static bool lies_by_destination(const crossing *c, tsr__buffer *from)
 {
   const tsr__device_ops *ops = tsr__devices_of(c->ask->rt)->ops;
   return !c->ask->dest && !c->ask->order &&
          tsr__peers_has(tsr__peers_of(c->ask->rt), ops->map(from));
 }
 
-/* Buffers for what this process sends; bits are set, as rows by destination only clear them. What
- * is ready is held instead: a reference keeps it while others read, as a buffer of our own would be
- * kept. */
+/* Makes buffers for the rows that this process sends; bits are set, as rows by destination only
+ * clear them. A buffer that is ready is held instead: a reference keeps it while peers read. */
 static tsr_status make_sent(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -153,22 +154,22 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
     int what = i % 2, p = i / 2;
     tsr__buffer *from = source_of(c, what, p);
     if (!from || !tsr__exchange_here(ask, p)) continue;
-    if (lies_ready(c, from)) {
+    if (lies_by_destination(c, from)) {
       tsr__buffer_hold(from);
       c->sent[what][p] = from;
       continue;
     }
-    size_t bytes = tsr__device_bytes(dtype_of(c, what), ask->from->rows[p]);
+    size_t bytes = tsr__device_bytes(dtype_of_column(c, what), ask->from->rows[p]);
     c->sent[what][p] = ops->take(ask->rt, ask->from->device[p], bytes, error);
     if (!c->sent[what][p]) return error->status;
-    if (dtype_of(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
+    if (dtype_of_column(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
   }
   return TSR_OK;
 }
 
-/* All destinations of a sender are one buffer, each with a stretch of it. Nothing crosses devices
- * here, so what the routine counts is thrown away. */
-static void by_dest(crossing *c, int what, int part, int worker)
+/* Sorts a sender's rows by `dest`. All destinations are one buffer, each with a stretch of it.
+ * Nothing crosses devices here, so the routine's counts are thrown away. */
+static void put_rows_by_dest(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
   int parts = ask->from->count;
@@ -177,19 +178,19 @@ static void by_dest(crossing *c, int what, int part, int worker)
   tsr__traffic none = { 0 };
   memcpy(next, c->room->start + part * parts, (size_t)parts * sizeof *next);
   for (int to = 0; to < parts; to++) same[to] = c->sent[what][part];
-  tsr__disperse rows = { dtype_of(c, what),          parts,        ask->dest[part], next,
+  tsr__disperse rows = { dtype_of_column(c, what),   parts,        ask->dest[part], next,
                          ask->counts + part * parts, &c->progress, worker };
   tsr__devices_of(ask->rt)->ops->disperse(&rows, source_of(c, what, part), same, &none);
 }
 
-enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
+enum { SLICE = 1 << 16 }; /* rows between two checks for cancellation */
 
-static void by_order(crossing *c, int what, int part, int worker)
+static void put_rows_by_order(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
   tsr__traffic none = { 0 };
   for (int64_t at = 0, rows = ask->from->rows[part]; at < rows; at += SLICE) {
-    tsr__pick pick = { dtype_of(c, what), ask->order->buffers[part], at,
+    tsr__pick pick = { dtype_of_column(c, what), ask->order->buffers[part], at,
                        rows - at < SLICE ? rows - at : SLICE, at };
     if (tsr__progress_stops(&c->progress, worker)) return;
     tsr__devices_of(ask->rt)->ops->pick(&pick, source_of(c, what, part), c->sent[what][part],
@@ -205,7 +206,7 @@ typedef struct strip {
 
 static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic *traffic)
 {
-  tsr__box_copy copy = { .dtype = dtype_of(c, what),
+  tsr__box_copy copy = { .dtype = dtype_of_column(c, what),
                          .rank = 1,
                          .from_dims = &s->from_rows,
                          .from_start = &s->from,
@@ -215,8 +216,8 @@ static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic
   tsr__devices_of(c->ask->rt)->ops->copy(&copy, s->read, s->write, traffic);
 }
 
-/* One task a sender: values and validity use the same working memory in turn. */
-static void send_task(void *user, int64_t task, int worker)
+/* One task for each sender: values and validity use the same working memory in turn. */
+static void send_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
   const tsr__exchange *ask = c->ask;
@@ -226,15 +227,15 @@ static void send_task(void *user, int64_t task, int worker)
     tsr__buffer *to = c->sent[what][part], *from = source_of(c, what, part);
     tsr__traffic none = { 0 };
     if (!to || to == from || !rows) continue;
-    if (ask->dest) by_dest(c, what, part, worker);
-    else if (ask->order) by_order(c, what, part, worker);
+    if (ask->dest) put_rows_by_dest(c, what, part, worker);
+    else if (ask->order) put_rows_by_order(c, what, part, worker);
     else copy_strip(c, what, &(strip){ from, to, rows, 0, rows, 0, rows }, &none);
   }
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* All rows of a sender, wherever they go: what is told of lies there as one buffer. */
+/* All rows of a sender, to any destination: they lie there as one buffer. */
 static int64_t rows_sent(const crossing *c, int part)
 {
   int64_t rows = 0;
@@ -243,25 +244,25 @@ static int64_t rows_sent(const crossing *c, int part)
   return rows;
 }
 
-/* Gets of another host's sender the rows that go to parts of this process; bits by whole words. */
+/* Requests from another host's sender the rows of this process's parts; bits by whole words. */
 static void fetch_rows(const crossing *c, int what, int part, const char *at)
 {
   const tsr__exchange *ask = c->ask;
   int parts = ask->from->count;
-  tsr_dtype dtype = dtype_of(c, what);
+  tsr_dtype dtype = dtype_of_column(c, what);
   for (int to = 0; to < parts; to++) {
     int64_t first = c->room->start[part * parts + to], count = ask->counts[part * parts + to];
     if (!tsr__exchange_here(ask, to) || !count) continue;
     if (dtype == TSR_BOOL) count += first % 64, first -= first % 64;
     size_t from = tsr__device_bytes(dtype, first);
-    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of(ask, part), at + from,
+    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of_part(ask, part), at + from,
                      tsr__device_bytes(dtype, first + count) - from);
   }
 }
 
-/* What other processes told of, as buffers that are read only. A sender of this process is read
- * through its own buffer. */
-static tsr_status look(crossing *c, tsr__error *error)
+/* Opens the published rows of other processes as buffers that are only read. A sender of this
+ * process is read through its own buffer. */
+static tsr_status adopt_sent_rows(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
   tsr__peers *peers = tsr__peers_of(ask->rt);
@@ -274,20 +275,20 @@ static tsr_status look(crossing *c, tsr__error *error)
       c->far[what][p] = c->sent[what][p];
       continue;
     }
-    size_t bytes = tsr__device_bytes(dtype_of(c, what), rows_sent(c, p));
-    tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at, bytes), bytes, NULL,
+    size_t bytes = tsr__device_bytes(dtype_of_column(c, what), rows_sent(c, p));
+    tsr__foreign memory = { tsr__peers_at(peers, process_of_part(ask, p), at, bytes), bytes, NULL,
                             NULL };
-    if (!memory.data) return no_memory(error);
+    if (!memory.data) return no_memory_for_messages(error);
     c->far[what][p] = tsr__devices_of(ask->rt)->ops->adopt(ask->rt, ask->from->device[p], &memory);
-    if (!c->far[what][p]) return no_memory(error);
+    if (!c->far[what][p]) return no_memory_for_messages(error);
     fetch_rows(c, what, p, memory.data);
   }
   return tsr__peers_fetched(peers, error);
 }
 
-/* Bits of several senders meet in words of one receiver, which has one task: so no two write
- * there. */
-static void receive_task(void *user, int64_t task, int worker)
+/* Copies all rows of one receiver. Bits of several senders meet in its words, so it has one
+ * task: no two tasks write there. */
+static void receive_rows_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
   const tsr__exchange *ask = c->ask;
@@ -316,13 +317,13 @@ static tsr_status each_part(crossing *c, tsr__task_fn task, tsr__error *error)
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
-/* Puts in order and tells where. */
-static tsr_status tell(crossing *c, tsr__error *error)
+/* Sorts the rows of this process and publishes where they lie. */
+static tsr_status publish_places(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
   tsr__peers *peers = tsr__peers_of(ask->rt);
   tsr_status status = make_sent(c, error);
-  if (!status) status = each_part(c, send_task, error);
+  if (!status) status = each_part(c, send_rows_task, error);
   for (int p = 0; p < ask->from->count && !status; p++) {
     uint64_t at[2] = { NOWHERE, NOWHERE };
     for (int what = 0; what < 2; what++)
@@ -333,8 +334,9 @@ static tsr_status tell(crossing *c, tsr__error *error)
   return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);
 }
 
-/* Parted at the end: nobody gives back what it told of before all have read. Validity is made only
- * where some sender has some, which all were told alike. */
+/* Reads the rows of this process's parts. All wait at the end: nobody gives back published
+ * memory before all have read. Validity is made only where some sender has some, which all
+ * processes know alike. */
 static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -344,20 +346,19 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
   if (!status && nulls) status = tsr__exchange_receivers(ask, TSR_BOOL, valid, error);
   c->to[0] = values;
   c->to[1] = nulls ? valid : NULL;
-  if (!status) status = look(c, error);
-  if (!status) status = each_part(c, receive_task, error);
+  if (!status) status = adopt_sent_rows(c, error);
+  if (!status) status = each_part(c, receive_rows_task, error);
   return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
 }
 
-/* Column by column, each with two meetings: when all know where rows are, and when all have
- * them. */
+/* Moves a column with two meetings: after all know where rows are, and after all have read them. */
 tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__exchange_room *room,
                                tsr__error *error)
 {
   crossing c = { .ask = ask, .room = room, .column = &ask->columns[column] };
   int first = column * ask->from->count;
   tsr_status status = crossing_new(&c, error);
-  if (!status) status = tell(&c, error);
+  if (!status) status = publish_places(&c, error);
   if (!status) status = receive(&c, ask->values + first, ask->valid + first, error);
   crossing_free(&c);
   return status;

@@ -1,11 +1,11 @@
-/* Inside execute/: what both ways of the ragged all-to-all share. */
+/* Inside execute/: shared by both ways of the ragged all-to-all. */
 #ifndef TSR_EXECUTE_EXCHANGE_INNER_H
 #define TSR_EXECUTE_EXCHANGE_INNER_H
 
 #include "execute/exchange.h"
 
-/* [from * parts + to]: where rows start in the sender's order and in the receiver's buffer, and
- * where the next one goes; `traffic` by part. */
+/* [from * parts + to]: the start of rows in the sender's order and in the receiver's buffer, and
+ * the place of the next row; `traffic` by part. */
 typedef struct tsr__exchange_room {
   int64_t *start, *place, *cursor;
   tsr__traffic *traffic;

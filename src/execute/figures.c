@@ -1,4 +1,4 @@
-/* What running a plan takes, counted without running it.
+/* The flops, traffic and memory of a plan, counted without running it.
  *
  *   flops    by node: elements that it computes, or that it reads where it reduces; two for each
  *            product of a dot
@@ -7,8 +7,8 @@
  *   loops    the figures of a region, as often as it runs: of a scan once a step, of a while once,
  *            as nobody knows how many turns there will be; of a choice the most of any body's
  *
- * Of one device the first position of each node is looked at, which has the most. Dims that are
- * known at run time count as 0. */
+ * The figures of one device are those of the first position of each node, which has the most
+ * elements. Dims that are known at run time count as 0. */
 #include "execute/engine.h"
 
 #include <limits.h>
@@ -26,8 +26,8 @@ static int64_t elements(const tsr__program *program, int node, bool local)
   return count;
 }
 
-/* Of nodes of several results their RESULT nodes are counted, each by itself. A sum that is left
- * unreduced is there as accumulators, of as many bytes as travel of one. */
+/* The bytes of a node at the first position. A node of several results counts by its RESULT
+ * nodes. An unreduced sum counts as accumulators, by the bytes that travel. */
 static int64_t local_bytes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -37,8 +37,8 @@ static int64_t local_bytes(const tsr__program *program, int node)
   return (int64_t)tsr__device_bytes((tsr_dtype)g->dtype, elements(program, node, true));
 }
 
-/* The sizes of a product's indices, from whichever has them. A cut index is as long as the part
- * that the first position has. */
+/* The sizes of a product's indices, from any operand that has them. A sharded index is as long
+ * as the first position's part. */
 static void index_sizes(const tsr__program *program, int node, bool local, double sizes[32])
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -49,7 +49,7 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
     const tsr__gnode *of = &program->nodes[nodes[i]];
     const tsr_sharding *at = &program->shardings[of->sharding];
     for (int d = 0; d < of->rank; d++) {
-      /* Along windows the dim of the left operand is no index of its own. */
+      /* A dim of the left operand along windows is no index of its own. */
       if (!indices[i][d] || (!i && attr->window[d])) continue;
       bool cut = local && at->mesh;
       sizes[indices[i][d] & 31] =
@@ -58,8 +58,8 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
   }
 }
 
-/* A product of all indices, one multiplication and one addition each. A product in parts has the
- * devices as a dim more, which multiplies nothing. */
+/* One multiplication and one addition for each combination of indices. A product in parts has
+ * the devices as one more dim, which multiplies nothing. */
 static double dot_flops(const tsr__program *program, int node, bool local)
 {
   double sizes[32], flops = 2;
@@ -70,7 +70,7 @@ static double dot_flops(const tsr__program *program, int node, bool local)
   return !local && attr->parts ? flops / (double)attr->parts : flops;
 }
 
-/* Sources make numbers of nothing; views and moves compute nothing. */
+/* The flops of a node; sources, views and moves compute nothing. */
 static double flops_of(const tsr__program *program, int node, bool local)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -85,10 +85,11 @@ static double flops_of(const tsr__program *program, int node, bool local)
   }
 }
 
-/* ---- what moves ---- */
+/* ---- traffic ------- */
 
-/* Found again by its name. Names are static texts, so they are compared as pointers. */
-static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
+/* Finds a kind by its name, or adds it. Names are static texts, so they are compared as
+ * pointers. */
+static tsr_kind_figures *find_kind_figures(tsr_figures *out, const char *kind)
 {
   int k = 0;
   while (k < out->kind_count && out->kinds[k].kind != kind) k++;
@@ -96,14 +97,14 @@ static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
   return &out->kinds[k];
 }
 
-/* By kind; one that moves nothing is left out. Of notes that travel together the bytes add up, and
- * one is counted. */
-static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
+/* Counts moves by kind; a note without bytes is left out. The bytes of notes that travel
+ * together add up and count as one move. */
+static void count_planned_moves(const tsr__partitioned *parts, tsr_figures *out)
 {
   for (int i = 0; i < parts->note_count; i++) {
     const tsr__note *note = &parts->notes[i];
     if (!note->bytes) continue;
-    tsr_kind_figures *kind = kind_of(out, tsr__move_name(note->move));
+    tsr_kind_figures *kind = find_kind_figures(out, tsr__move_name(note->move));
     kind->bytes += note->bytes;
     kind->count += note->lead == i;
   }
@@ -111,50 +112,50 @@ static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
 
 /* ---- figures of regions ---- */
 
-/* No more than can be said. */
-static int64_t times(int64_t one, int64_t count)
+/* The product, or INT64_MAX where it overflows. */
+static int64_t multiply_bounded(int64_t one, int64_t count)
 {
   int64_t all;
   return __builtin_mul_overflow(one, count, &all) ? INT64_MAX : all;
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t add_bounded(int64_t a, int64_t b)
 {
   int64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-static int times_int(int one, int64_t count)
+static int multiply_bounded_int(int one, int64_t count)
 {
-  int64_t all = times(one, count);
+  int64_t all = multiply_bounded(one, count);
   return all < INT_MAX ? (int)all : INT_MAX;
 }
 
-static int plus_int(int a, int b)
+static int add_bounded_int(int a, int b)
 {
   return a > INT_MAX - b ? INT_MAX : a + b;
 }
 
-/* Adds what runs `count` times. Memory is another matter. */
-static void add_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
+/* Adds the figures of a region that runs `count` times, except its memory. */
+static void add_times_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
 {
   to->flops += one->flops * (double)count;
   to->device_flops += one->device_flops * (double)count;
-  to->device_bytes = plus(to->device_bytes, times(one->device_bytes, count));
-  to->bytes_moved = plus(to->bytes_moved, times(one->bytes_moved, count));
-  to->collectives = plus_int(to->collectives, times_int(one->collectives, count));
-  to->kernels = plus_int(to->kernels, times_int(one->kernels, count));
+  to->device_bytes = add_bounded(to->device_bytes, multiply_bounded(one->device_bytes, count));
+  to->bytes_moved = add_bounded(to->bytes_moved, multiply_bounded(one->bytes_moved, count));
+  to->collectives = add_bounded_int(to->collectives, multiply_bounded_int(one->collectives, count));
+  to->kernels = add_bounded_int(to->kernels, multiply_bounded_int(one->kernels, count));
   for (int k = 0; k < one->kind_count; k++) {
-    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
-    kind->count = plus_int(kind->count, times_int(one->kinds[k].count, count));
-    kind->bytes = plus(kind->bytes, times(one->kinds[k].bytes, count));
+    tsr_kind_figures *kind = find_kind_figures(to, one->kinds[k].kind);
+    kind->count = add_bounded_int(kind->count, multiply_bounded_int(one->kinds[k].count, count));
+    kind->bytes = add_bounded(kind->bytes, multiply_bounded(one->kinds[k].bytes, count));
   }
 }
 
 #define AT_LEAST(to, value) ((to) = (to) < (value) ? (value) : (to))
 
-/* Of bodies of which one runs: of each figure the most. Not figures of one body but a bound of them
- * all: no body may have all of these. */
+/* Raises each figure to the most of any body, since one of them runs. The result is a bound and
+ * not the figures of one body: no body may have all of these. */
 static void take_most(tsr_figures *to, const tsr_figures *one)
 {
   AT_LEAST(to->flops, one->flops);
@@ -164,7 +165,7 @@ static void take_most(tsr_figures *to, const tsr_figures *one)
   AT_LEAST(to->collectives, one->collectives);
   AT_LEAST(to->kernels, one->kernels);
   for (int k = 0; k < one->kind_count; k++) {
-    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
+    tsr_kind_figures *kind = find_kind_figures(to, one->kinds[k].kind);
     AT_LEAST(kind->count, one->kinds[k].count);
     AT_LEAST(kind->bytes, one->kinds[k].bytes);
   }
@@ -172,19 +173,20 @@ static void take_most(tsr_figures *to, const tsr_figures *one)
 
 /* ---- memory ---- */
 
-/* A plan that is asked about, with its numbers; of a region who runs it. */
+/* A plan whose figures are counted, with its numbers, and the loop that runs it if it is a
+ * region's. */
 typedef struct asked {
   const tsr__plan *plan;
   const tsr__num *params;
   const tsr__inner *inner; /* NULL: a program */
-  int64_t carries;         /* arguments of it that nobody else has */
+  int64_t carries;         /* the first arguments, which nobody else holds */
   tsr_runtime *rt;
   tsr__arena *scratch;
   tsr__error *error;
 } asked;
 
-/* What a plan has at each step. A node is held from the step that makes it to the last that reads
- * it:
+/* The memory of a plan at each step. A node is held from the step that makes it to the last that
+ * reads it:
  *
  *    step        1  2  3  4      now    bytes of all that is held
  *    held a      #######         peak   arguments, and the most of now + room over the steps
@@ -192,38 +194,40 @@ typedef struct asked {
 typedef struct memory {
   const asked *of;
   const tsr__plan *plan;
-  int64_t *held;     /* by node: bytes that a step made of it */
+  int64_t *held;     /* by node: its bytes that a step made */
   int64_t *partials; /* by accumulator */
   int64_t now;
-  int64_t room; /* what the step at hand needs beside */
-  bool *given;  /* by node: a leaf that nobody else has, which goes with its last reader */
+  int64_t room; /* scratch memory of the current step */
+  /* by node: a leaf that nobody else holds, freed after its last reader */
+  bool *given;
   tsr_figures *out;
 } memory;
 
 static tsr_status count_plan(const asked *of, tsr_figures *out);
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_memory_for_figures(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "no memory for the figures of a plan");
 }
 
-/* A node that is there already takes no more. Who is not there holds 0 bytes, and a node of no
- * bytes may be taken as often as one likes. */
-static void take(memory *m, int node)
+/* Takes the bytes of a node, once. A node that is not held has 0 bytes, and a node of 0 bytes
+ * may be taken any number of times. */
+static void take_node_bytes(memory *m, int node)
 {
   if (m->held[node]) return;
   m->held[node] = local_bytes(&m->plan->parts.program, node);
   m->now += m->held[node];
 }
 
-/* A node of several results is made as those that somebody takes out. */
+/* Takes the bytes of a node that was made: of several results those that some RESULT node takes
+ * out. */
 static void take_made(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
   if (program->nodes[node].result_count)
     for (int n = node + 1; n < program->node_count; n++)
-      if (tsr__is_part(program, n, node)) take(m, n);
-  take(m, node);
+      if (tsr__is_part(program, n, node)) take_node_bytes(m, n);
+  take_node_bytes(m, node);
 }
 
 static void count_io(memory *m, const int *nodes, int count)
@@ -232,8 +236,8 @@ static void count_io(memory *m, const int *nodes, int count)
     m->out->device_bytes += local_bytes(&m->plan->parts.program, nodes[i]);
 }
 
-/* Whether a kernel has a result where a carry lies, as a run does (run.c). The bytes go over with
- * it: they are counted on, under the new node. */
+/* Whether a kernel's result reuses the memory of a carry, as in a run (run.c). The bytes then
+ * count under the new node. */
 static bool replaces(memory *m, int step, int node)
 {
   const tsr__kernel *kernel = m->plan->schedule.steps[step].kernel;
@@ -257,7 +261,8 @@ static bool replaces(memory *m, int step, int node)
 
 /* ---- accumulators and routines ---- */
 
-/* Of a sum that is scattered each device has a part that is larger than its result's. */
+/* Elements of a partial at the first position. If the sum is scattered, each device has a larger
+ * part than its result's. */
 static int64_t partial_count(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -270,7 +275,8 @@ static int64_t partial_count(const tsr__program *program, int node)
   return count;
 }
 
-/* From the kernel that fills it to the step that reads it. */
+/* Takes the bytes of a partial, which lives from the kernel that fills it to the step that reads
+ * it. */
 static void take_partial(memory *m, int accum)
 {
   const tsr__accum *a = &m->plan->schedule.accums[accum];
@@ -290,7 +296,7 @@ static void meet_partial(memory *m, int accum)
   if (!a->whole && a->axes) AT_LEAST(m->room, (int64_t)ops->partial_bytes(&ask, true));
 }
 
-static void drop_partials(memory *m, const tsr__step *step)
+static void drop_partial_bytes(memory *m, const tsr__step *step)
 {
   for (int a = step->first; a < step->first + step->count; a++) {
     m->now -= m->partials[a];
@@ -298,8 +304,8 @@ static void drop_partials(memory *m, const tsr__step *step)
   }
 }
 
-/* The first position's part of what a routine reads or makes. */
-static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *out)
+/* The first position's box of an operand or result. */
+static void find_first_box(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *out)
 {
   tsr_shape known = *shape;
   for (int d = 0; d < known.rank; d++)
@@ -307,9 +313,9 @@ static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *o
   tsr__box(at, &known, 0, &out->box);
 }
 
-/* What a routine works in. Asked of the device's table, which knows what its routines allocate,
- * with boxes and no buffers. */
-static tsr_status take_room(memory *m, int node)
+/* Counts the scratch memory of a routine. The device's table knows what its routines allocate;
+ * it gets boxes and no buffers. */
+static tsr_status take_routine_scratch(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
   const tsr__gnode *g = &program->nodes[node];
@@ -317,19 +323,19 @@ static tsr_status take_room(memory *m, int node)
   size_t count = (size_t)(g->in_count + outs);
   tsr__shard *in = tsr__arena_new(m->of->scratch, count * sizeof *in), *out = in + g->in_count;
   bool *wanted = tsr__arena_new(m->of->scratch, (size_t)outs + 1);
-  if (!in || !wanted) return no_memory(m->of->error);
+  if (!in || !wanted) return no_memory_for_figures(m->of->error);
   TSR_FOR_OPERANDS (program, g, i, o) {
     tsr_shape shape = tsr__gnode_shape(&program->nodes[o]);
-    box_of(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
+    find_first_box(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
   }
-  /* Results that nobody takes out have no node: they are not wanted, and have no box. */
+  /* Results that nobody takes out have no node: they are not wanted and have no box. */
   for (int n = node; n < program->node_count; n++) {
     bool part = g->result_count && tsr__is_part(program, n, node);
     if (!part && (n > node || g->result_count)) continue;
     tsr_shape shape = tsr__gnode_shape(&program->nodes[n]);
     int i = part ? tsr__index_of(program, &program->nodes[n]) : 0;
     wanted[i] = true;
-    box_of(&program->shardings[program->nodes[n].sharding], &shape, &out[i]);
+    find_first_box(&program->shardings[program->nodes[n].sharding], &shape, &out[i]);
   }
   tsr__call_part one = { .in = in, .out = out };
   tsr__call call = {
@@ -341,9 +347,9 @@ static tsr_status take_room(memory *m, int node)
 
 /* ---- loops ---- */
 
-/* What of a loop lies there beside its operands while it runs: the carries of the step before, the
- * slices that it sees, and what its regions make. `room` is what the loop needs over its operands
- * and what it has made by then, at its worst step. */
+/* Counts the memory of a loop beside its operands: the carries of the step before, the slices
+ * that a step reads, and the values of its regions. `room` is the need of its worst step, over
+ * the operands and the values made before. */
 static tsr_status count_loop(memory *m, int node)
 {
   const tsr__partitioned *parts = &m->plan->parts;
@@ -361,25 +367,25 @@ static tsr_status count_loop(memory *m, int node)
     inner.plan = m->plan->inner[i];
     inner.params = tsr__inner_numbers(parts, i, m->of->params);
     inner.inner = &parts->inner[i];
-    /* The question of a while leaves the carries to the body. */
+    /* The condition of a while leaves the carries to the body. */
     bool asks = attr->kind == TSR__LOOP_WHILE && !parts->inner[i].region;
     inner.carries = asks ? 0 : attr->carries;
     if (count_plan(&inner, &one)) return m->of->error->status;
     AT_LEAST(m->room, one.peak_bytes - one.argument_bytes);
     if (chooses) take_most(&most, &one);
-    else add_figures(m->out, &one, steps);
+    else add_times_figures(m->out, &one, steps);
   }
-  add_figures(m->out, &most, 1);
+  add_times_figures(m->out, &most, 1);
   for (int i = 0; i < attr->carries + attr->slices; i++) {
     int64_t bytes = local_bytes(program, tsr__in(program, g, i));
     m->room += i < attr->carries ? bytes : bytes / steps;
-    /* A slice is copied to where a step reads it. */
+    /* Each slice is copied for the step that reads it. */
     if (i >= attr->carries) m->out->device_bytes += 2 * bytes;
   }
   return TSR_OK;
 }
 
-/* Stacks are there from the first step on, the last carries after the last. */
+/* Stacked results are held from the first step on, the last carries after the last step. */
 static tsr_status run_loop(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
@@ -387,7 +393,7 @@ static tsr_status run_loop(memory *m, int node)
   for (int n = node + 1; n < program->node_count && attr->kind == TSR__LOOP_SCAN; n++)
     if (tsr__is_part(program, n, node) &&
         tsr__index_of(program, &program->nodes[n]) >= attr->carries) {
-      take(m, n);
+      take_node_bytes(m, n);
       /* Each step's slice is read and stored. */
       m->out->device_bytes += 2 * m->held[n];
     }
@@ -396,25 +402,26 @@ static tsr_status run_loop(memory *m, int node)
 
 /* ---- all steps ---- */
 
-/* What a step makes, and the bytes that it reads and writes. A combining step makes what its
- * accumulators are read as. */
-static tsr_status run_step(memory *m, int at)
+/* Counts the nodes that a step makes and the bytes that it reads and writes. A combining step
+ * makes the results of its accumulators. */
+static tsr_status count_step_figures(memory *m, int at)
 {
   const tsr__step *step = &m->plan->schedule.steps[at];
   const tsr__program *program = &m->plan->parts.program;
   const tsr__schedule *schedule = &m->plan->schedule;
-  /* Of this step alone; what lasts is taken instead. */
+  /* `room` is this step's alone; nodes that outlive it are taken. */
   m->room = 0;
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
     for (int i = 0; i < io->output_count; i++)
-      if (!replaces(m, at, io->outputs[i])) take(m, io->outputs[i]);
+      if (!replaces(m, at, io->outputs[i])) take_node_bytes(m, io->outputs[i]);
     for (int i = 0; i < io->accum_count; i++) take_partial(m, io->accums[i]);
     count_io(m, io->inputs, io->input_count);
     count_io(m, io->outputs, io->output_count);
   } else if (step->kind == TSR__STEP_ALL_REDUCE) {
     for (int a = step->first; a < step->first + step->count; a++) {
-      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) take(m, n);
+      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
+        take_node_bytes(m, n);
       meet_partial(m, a);
     }
   } else if (step->kind == TSR__STEP_LOOP) {
@@ -425,12 +432,12 @@ static tsr_status run_step(memory *m, int at)
       TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) count_io(m, &o, 1);
       count_io(m, &n, 1);
     }
-    if (step->kind == TSR__STEP_ROUTINE) return take_room(m, step->node);
+    if (step->kind == TSR__STEP_ROUTINE) return take_routine_scratch(m, step->node);
   }
   return TSR_OK;
 }
 
-static void drop_used(memory *m, int step)
+static void drop_used_bytes(memory *m, int step)
 {
   for (int n = m->plan->first_gone[step]; n >= 0; n = m->plan->next_gone[n]) {
     m->now -= m->held[n];
@@ -438,8 +445,8 @@ static void drop_used(memory *m, int step)
   }
 }
 
-/* Leaves are there from the start to the end, but for those given up; what steps make, beside them.
- * What is left at the end are the results. */
+/* Leaves are held from start to end, except donated ones; nodes that steps make are held beside
+ * them. The nodes left at the end are the results. */
 static tsr_status count_memory(memory *m)
 {
   const tsr__program *program = &m->plan->parts.program;
@@ -450,20 +457,20 @@ static tsr_status count_memory(memory *m)
       out->argument_bytes += local_bytes(program, n);
   out->peak_bytes = out->argument_bytes;
   for (int s = 0; s < schedule->step_count; s++) {
-    if (run_step(m, s)) return m->of->error->status;
+    if (count_step_figures(m, s)) return m->of->error->status;
     AT_LEAST(out->peak_bytes, out->argument_bytes + m->now + m->room);
-    /* What a loop gives is there once it has run; its worst step was counted before. */
+    /* A loop's results are held after it ran; its worst step was counted before. */
     if (schedule->steps[s].kind == TSR__STEP_LOOP) take_made(m, schedule->steps[s].node);
-    if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partials(m, &schedule->steps[s]);
-    drop_used(m, s);
+    if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partial_bytes(m, &schedule->steps[s]);
+    drop_used_bytes(m, s);
   }
   out->result_bytes = m->now;
   return TSR_OK;
 }
 
-/* A carry is a region's own: the step before gave it up, and it goes when it was read last. Its
- * bytes are among the arguments' and not in `now`, which may so become less than 0: both are added
- * up. */
+/* Marks carries: they are a region's own, since the step before gave them up, and are freed
+ * after their last read. Their bytes are among the arguments' and not in `now`, which may so
+ * fall below 0: both are added up. */
 static void find_given(memory *m)
 {
   const tsr__inner *inner = m->of->inner;
@@ -487,13 +494,13 @@ static tsr_status count_plan(const asked *of, tsr_figures *out)
   m.given = tsr__arena_new(of->scratch, nodes);
   m.partials =
       tsr__arena_new(of->scratch, ((size_t)plan->schedule.accum_count + 1) * sizeof *m.held);
-  if (!m.held || !m.given || !m.partials) return no_memory(of->error);
+  if (!m.held || !m.given || !m.partials) return no_memory_for_figures(of->error);
   find_given(&m);
   for (int n = 0; n < program->node_count; n++) {
     out->flops += flops_of(program, n, false);
     out->device_flops += flops_of(program, n, true);
   }
-  count_moves(&plan->parts, out);
+  count_planned_moves(&plan->parts, out);
   return count_memory(&m);
 }
 
@@ -519,16 +526,17 @@ int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params)
     const tsr__gnode *node = &parts->program.nodes[inner->node];
     const tsr__loop_attr *attr = tsr__attr_of(&parts->program, node);
     int64_t one = tsr__plan_explained(plan->inner[i], tsr__inner_numbers(parts, i, params));
-    if (attr->kind == TSR__LOOP_SCAN) one = times(one, tsr__loop_steps(attr, node, params));
+    if (attr->kind == TSR__LOOP_SCAN)
+      one = multiply_bounded(one, tsr__loop_steps(attr, node, params));
     if (attr->kind != TSR__LOOP_SWITCH) {
-      all = plus(all, one);
+      all = add_bounded(all, one);
       continue;
     }
-    /* Regions of a node stand one behind the other: the most is begun with the first and added with
+    /* Regions of a node follow each other: the most begins at 0 with the first and is added with
      * the last. */
     if (!inner->region) most = 0;
     AT_LEAST(most, one);
-    if (inner->region == node->region_count - 1) all = plus(all, most);
+    if (inner->region == node->region_count - 1) all = add_bounded(all, most);
   }
   return all;
 }

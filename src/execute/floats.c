@@ -1,5 +1,5 @@
-/* Looking at floats: with the runtime's option on, what each operation makes is searched for NaN
- * (and Inf) right after the step that made it, and the first that has one fails the program.
+/* The check of floats: with the runtime's option on, each operation's result is searched for NaN
+ * (and Inf) right after its step, and the first result that has one fails the program.
  *
  * Kernels then store every node that they compute (TSR__SEEN), so that "first" is true of what is
  * fused, too; nodes of a step are looked at in the order of the program. Views and moves make no
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whether what a node computes is looked at. */
+/* Whether a node's result is checked. */
 static bool is_seen(const tsr__gnode *g)
 {
   int lowering = tsr__ops[g->op].lowering;
@@ -17,7 +17,7 @@ static bool is_seen(const tsr__gnode *g)
   return computes && tsr__dtype_float((tsr_dtype)g->dtype) && !tsr__is_source(g->op);
 }
 
-/* Before fusing, since a kernel stores what is marked. */
+/* Marks nodes before fusing, since a kernel stores the marked ones. */
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program)
 {
   for (int n = 0; n < program->node_count && rt->check; n++)
@@ -49,7 +49,7 @@ static int64_t search(tsr_dtype dtype, const void *data, int64_t count, bool inf
   return -1;
 }
 
-/* Where an array has what is looked for. */
+/* The place of a NaN or Inf in an array. */
 typedef struct spot {
   int position;
   tsr_box box;
@@ -58,7 +58,7 @@ typedef struct spot {
 
 /* Positions in order, so of several that have one the first in the mesh is told; replicas have it,
  * too. */
-static bool find(const tsr__value *value, bool inf, spot *out)
+static bool find_not_finite(const tsr__value *value, bool inf, spot *out)
 {
   if (!value || !tsr__dtype_float((tsr_dtype)value->dtype)) return false;
   for (int p = 0; p < value->part_count; p++) {
@@ -90,25 +90,24 @@ static void write_index(const tsr__value *value, const spot *at, char out[TSR_MA
   snprintf(out + used, 2, "]");
 }
 
-static const char *site_of(const tsr__exec *exec, int node)
+static const char *node_site(const tsr__exec *exec, int node)
 {
   const char *site = exec->program->sites ? exec->program->sites[node] : NULL;
   return site ? site : "an unknown line";
 }
 
-/* The first operand that has one itself; -1: none of those that are in memory. Only operands that
- * are in memory can be asked: what was fused and not stored has no value, which is why every node
- * that computes is stored under this option. */
+/* The first operand in memory that has a NaN or Inf itself, or -1. A value that was fused and
+ * not stored cannot be searched, so this option stores every node that computes. */
 static int operand_with(const tsr__exec *exec, int node, bool inf)
 {
   spot at;
   TSR_FOR_OPERANDS (exec->program, &exec->program->nodes[node], i, o)
-    if (find(exec->values[o], inf, &at)) return o;
+    if (find_not_finite(exec->values[o], inf, &at)) return o;
   return -1;
 }
 
-/* Where Inf is looked for as well, a NaN at the same place is named as that. */
-static tsr_status tell(const tsr__exec *exec, int node, const spot *at)
+/* Reports the element; if Inf is searched for as well, a NaN is still named as NaN. */
+static tsr_status report_not_finite(const tsr__exec *exec, int node, const spot *at)
 {
   const tsr__value *value = exec->values[node];
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -118,18 +117,19 @@ static tsr_status tell(const tsr__exec *exec, int node, const spot *at)
   write_index(value, at, index);
   if (inf) {
     spot same;
-    nan = find(value, false, &same) && same.position == at->position && same.at == at->at;
+    nan =
+        find_not_finite(value, false, &same) && same.position == at->position && same.at == at->at;
   }
   int o = operand_with(exec, node, inf);
   if (tsr__ops[g->op].lowering == TSR__LOW_PART)
     g = &exec->program->nodes[tsr__in(exec->program, g, 0)];
   if (o >= 0)
-    snprintf(from, sizeof from, "from an operand that has one, made at %.100s", site_of(exec, o));
+    snprintf(from, sizeof from, "from an operand that has one, made at %.100s", node_site(exec, o));
   return tsr__error_set(exec->error, TSR_EVALUE,
                         "%s at %s computed %s at %s on device %d, %s; fix the program there, or "
                         "open the runtime without .check_floats",
-                        tsr__ops[g->op].name, site_of(exec, node), nan ? "a NaN" : "an Inf", index,
-                        tsr__position_device(&value->sharding, at->position), from);
+                        tsr__ops[g->op].name, node_site(exec, node), nan ? "a NaN" : "an Inf",
+                        index, tsr__position_device(&value->sharding, at->position), from);
 }
 
 /* The lowest node of those looked at so far. */
@@ -139,11 +139,11 @@ typedef struct looking {
   spot at;
 } looking;
 
-static void look(looking *l, int node)
+static void look_at_node(looking *l, int node)
 {
   spot at;
   if (l->node >= 0 && l->node < node) return;
-  if (!find(l->exec->values[node], l->exec->rt->check == TSR__CHECK_INF, &at)) return;
+  if (!find_not_finite(l->exec->values[node], l->exec->rt->check == TSR__CHECK_INF, &at)) return;
   l->node = node;
   l->at = at;
 }
@@ -152,14 +152,14 @@ static void look(looking *l, int node)
 static void look_at_routine(looking *l, int node)
 {
   const tsr__program *program = l->exec->program;
-  if (!program->nodes[node].result_count) look(l, node);
+  if (!program->nodes[node].result_count) look_at_node(l, node);
   for (int n = node + 1; program->nodes[node].result_count && n < program->node_count; n++)
     if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_PART &&
         tsr__in(program, &program->nodes[n], 0) == node)
-      look(l, n);
+      look_at_node(l, n);
 }
 
-/* All that the step made is looked at, and of what has one the lowest node is named: what is above
+/* Checks all results of the step and names the lowest node that has a NaN or Inf: later nodes
  * may have it from there. */
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step)
 {
@@ -168,12 +168,13 @@ tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step)
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
     for (int i = 0; i < io->output_count; i++)
-      if (is_seen(&exec->program->nodes[io->outputs[i]])) look(&l, io->outputs[i]);
+      if (is_seen(&exec->program->nodes[io->outputs[i]])) look_at_node(&l, io->outputs[i]);
   } else if (step->kind == TSR__STEP_ALL_REDUCE) {
     for (int a = step->first; a < step->first + step->count; a++)
-      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) look(&l, n);
+      for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
+        look_at_node(&l, n);
   } else if (step->kind == TSR__STEP_ROUTINE) {
     look_at_routine(&l, step->node);
   }
-  return l.node < 0 ? TSR_OK : tell(exec, l.node, &l.at);
+  return l.node < 0 ? TSR_OK : report_not_finite(exec, l.node, &l.at);
 }

@@ -8,8 +8,8 @@
  * kept is shared by reference: who adds to it has the only one, or a copy. */
 #include "execute/engine.h"
 
-/* The value of a node without elements. It has no parts: who reads elements must not be given it,
- * which plans see to. */
+/* Makes the value of a node without elements. It has no parts: plans see to it that no step
+ * reads its elements. */
 static tsr_status hang(tsr__exec *exec, int node, tsr__kept *kept)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -43,10 +43,9 @@ tsr_status tsr__exec_keep(tsr__exec *exec, int accum)
 
 /* ---- views ---- */
 
-/* Which of its operand's elements a position shows, in order. Nothing is on another device, so both
- * are counted in what the position holds; of another shape they are the same in order. `at` walks
- * over the operand as an odometer does: a dim that turns over takes back what it went. NULL: all of
- * them, in order. */
+/* Lists the operand's elements that a position shows, in order. No element is on another device,
+ * so both sides count within the position's box. `at` walks over the operand as an odometer
+ * does: a dim that turns over takes back its way. NULL: all elements, in order. */
 static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **out)
 {
   const tsr__program *program = exec->program;
@@ -85,8 +84,8 @@ static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **
   return TSR_OK;
 }
 
-/* What scales a node, in order: only what is left for others to read is scaled while it is kept. By
- * the program, in which all that scales it stands as nodes. */
+/* Lists the scales of a node, in order, from the program: a scaled sum that stays unreduced is
+ * scaled only when it is rounded. */
 static void find_scales(const tsr__exec *exec, int node, tsr__kept *out)
 {
   const tsr__program *program = exec->program;
@@ -103,8 +102,8 @@ static void find_scales(const tsr__exec *exec, int node, tsr__kept *out)
   out->scales[out->scale_count++] = mine;
 }
 
-/* The same accumulators, of which the value is scaled. `of` keeps the accumulators alive: who has
- * `of` frees none of the partials it lists. */
+/* Makes a scaled sum of the same accumulators. `of` keeps them alive: a sum with `of` frees none
+ * of the partials it lists. */
 static tsr_status scale(tsr__exec *exec, int node)
 {
   int in = -1;
@@ -122,7 +121,8 @@ static tsr_status scale(tsr__exec *exec, int node)
   return status;
 }
 
-/* A view has copies of what it shows, so that whoever adds to one does not change the other. */
+/* A view has copies of the accumulators it shows, so that adding to one does not change the
+ * other. */
 tsr_status tsr__exec_kept_step(tsr__exec *exec, int node)
 {
   if (tsr__ops[exec->program->nodes[node].op].scales) return scale(exec, node);
@@ -162,7 +162,7 @@ static bool reads_last(const tsr__exec *exec, const tsr__step *step, int accum)
          atomic_load(&value->kept->refs) == 1;
 }
 
-/* Combining adds to the first member's accumulator, so what is read later must be a copy. The
+/* Combining adds to the first member's accumulator, so a sum that is read later is copied. The
  * caller gets a reference of its own either way. */
 tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum)
 {

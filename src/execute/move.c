@@ -1,7 +1,7 @@
 /* Steps that move elements between devices, and those whose sizes are known only at run time.
  *
  * Every copy goes through the device's copy routine, which counts the bytes that cross from one
- * pool to another: what tsr_last_run reports is what was copied, not what was planned. */
+ * pool to another: tsr_last_run reports the bytes that were copied, not those that were planned. */
 #include "execute/engine.h"
 
 static tsr_status out_of_memory(tsr__exec *exec)
@@ -24,8 +24,8 @@ typedef struct pieces {
   tsr_box want; /* the box that the target position takes */
 } pieces;
 
-/* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
- * where the piece begins in each:
+/* A piece is a box of the whole array. Each side holds a box of its own, and the copy gets the
+ * piece's begin in each:
  *
  *    whole array   |------[ part.start ....[ box ].... ]------|
  *    from_start    box.start - part.start
@@ -50,7 +50,7 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
                          .to_start = to_start,
                          .size = piece->box->size,
                          .progress = p->progress };
-  /* The position that was asked for may be another process's while a replica of it is here. */
+  /* The position may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
   if (near >= 0 && p->wants) tsr__sight_want_box(p->wants, p->from->parts[near], &copy);
@@ -59,27 +59,28 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
         ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->traffic);
 }
 
-/* How copying pieces went: a part may be another process's. */
-static tsr_status moved(tsr__exec *exec, const tsr__value *from, bool away,
-                        const tsr__progress *progress)
+/* The status after copying pieces: a part may have been another process's. */
+static tsr_status end_move(tsr__exec *exec, const tsr__value *from, bool away,
+                           const tsr__progress *progress)
 {
   if (away && tsr__value_here(from, TSR__PROGRAM, exec->error)) return exec->error->status;
   return progress->stop ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
 }
 
-/* An array on its way. Target positions that hold the same are served together, slab by slab, so
- * that what is copied to the first is in the cache for the others. */
+/* An array that is moved. Target positions that hold the same box are served together, slab by
+ * slab, so that the elements copied to the first are in the cache for the others. */
 typedef struct moving {
   tsr__exec *exec;
   const tsr__value *from;
   tsr__value *to;
   tsr__reshard move;
-  tsr_shape shape; /* of `from`: `move` borrows it */
+  tsr_shape shape; /* the shape of `from`; `move` borrows it */
   const tsr__overlaps *overlaps;
-  tsr__buffer *const *sources; /* by position of `from`: a part, or a replica of it; NULL: away */
+  /* by position of `from`: a part, or a replica of it; NULL: neither is here */
+  tsr__buffer *const *sources;
   int slabs;
-  int leaders;  /* positions of `to` that hold something else than those before, */
-  int together; /* of which so many are one task's */
+  int leaders;  /* positions of `to`, one for each distinct box */
+  int together; /* how many leaders one task serves */
   bool streams;
   _Atomic bool away;
   _Atomic int64_t bytes;
@@ -89,12 +90,13 @@ typedef struct reshard_job {
   moving *moves;
   tsr__progress *progress;
   int count, most;         /* the most tasks of any */
-  const tsr__value **from; /* of each move, for what other processes hold of them */
+  const tsr__value **from; /* the source of each move, with other processes' parts */
 } reshard_job;
 
 enum { SLAB_BYTES = 1 << 18, STREAM_BYTES = 1 << 24 };
 
-/* Bits share words with their neighbours, and blocks lie otherwise than they are taken. */
+/* The number of slabs of a part. Bits share words with their neighbours, and blocks lie in
+ * another order than they are read: both are one slab. */
 static int slabs_of(const moving *m)
 {
   int64_t bytes = (int64_t)tsr_dtype_size((tsr_dtype)m->to->dtype), most = 1;
@@ -111,7 +113,7 @@ static int slabs_of(const moving *m)
   return (int)(slabs < 1 ? 1 : slabs < most ? slabs : most > 0 ? most : 1);
 }
 
-/* Slab number `slab` of a part: of its first dim with more than one element, so many. */
+/* Sets slab number `slab` of a part: an even share of its first dim with more than one element. */
 static void put_slab(const moving *m, const tsr_box *box, int slab, tsr__assembly *out)
 {
   int d = 0;
@@ -123,7 +125,7 @@ static void put_slab(const moving *m, const tsr_box *box, int slab, tsr__assembl
   out->slab_end = box->size[d] * (slab + 1) / m->slabs;
 }
 
-/* Parts that a task puts together, some at once. */
+/* Parts that a task assembles, several at once. */
 typedef struct joining {
   reshard_job *job;
   moving *m;
@@ -131,7 +133,7 @@ typedef struct joining {
   tsr__assembly parts[TSR__MOST_ASSEMBLED];
 } joining;
 
-/* Traffic is counted by the task alone and added once. */
+/* The task counts its own traffic and adds it once. */
 static void join_parts(joining *j)
 {
   tsr__traffic traffic = { 0 };
@@ -161,8 +163,8 @@ static void add_part(joining *j, int position)
   if (++j->count == TSR__MOST_ASSEMBLED) join_parts(j);
 }
 
-/* The leader of those that hold box number `number`, in the order in which boxes lie in the array:
- * neighbours take neighbouring elements of the same parts.
+/* The leader of the positions that hold box number `number`, in the order in which boxes lie in the
+ * array: neighbours take neighbouring elements of the same parts.
  *
  *   x=2,y=3, "y,x"      boxes  (0,0) (0,1) (1,0) (1,1) (2,0) (2,1)
  *                     leaders    0     3     1     4     2     5
@@ -179,8 +181,8 @@ static int leader_of_box(const moving *m, int64_t number)
   return leader;
 }
 
-/* Task t is array t mod count, so that workers share arrays evenly. A task serves all that hold the
- * same slab, of as many leaders as go together. */
+/* Task t is array t mod count, so that workers share arrays evenly. A task serves all positions
+ * that hold the same slab, for `together` leaders. */
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
@@ -204,13 +206,12 @@ static void reshard_task(void *user, int64_t task, int worker)
   if (j.count) join_parts(&j);
 }
 
-/* Few bytes are copied sooner than others are woken. */
+/* One thread copies few bytes sooner than it wakes others. */
 static void copy_all(reshard_job *job)
 {
   enum { FEW_BYTES = 1 << 16 };
   size_t bytes = 0;
-  /* As many tasks as the array with most leaders has, for each array; those that are none end at
-   * once. */
+  /* Each array gets as many tasks as the array with the most; surplus tasks end at once. */
   int tasks = job->count * job->most;
   for (int i = 0; i < job->count; i++) {
     const tsr__value *to = job->moves[i].to;
@@ -221,9 +222,9 @@ static void copy_all(reshard_job *job)
     for (int t = 0; t < tasks; t++) reshard_task(job, t, 0);
 }
 
-/* Whether there is more to copy than caches hold. No part is larger than the whole, which mostly
- * tells. */
-static bool is_long(const tsr__value *to)
+/* Whether the copy exceeds caches. No part is larger than the whole, which mostly gives the
+ * answer. */
+static bool exceeds_caches(const tsr__value *to)
 {
   size_t bytes = 0;
   size_t whole = tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
@@ -243,7 +244,7 @@ static int leaders_together(const tsr__exec *exec, int leaders)
   return some < 1 ? 1 : some < 2 * TSR__MOST_ASSEMBLED ? some : 2 * TSR__MOST_ASSEMBLED;
 }
 
-/* The value that moves may lie otherwise than the plan says: what is known now counts. */
+/* The value that moves may have another sharding than planned: the value's own counts. */
 static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
@@ -258,27 +259,27 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
   tsr__value *to = out->to = tsr__value_new(exec->rt, &layout, exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
-  /* As the value lies and not as the plan says: a ragged one has rows of its own, and `shape` is
-   * the value's. */
+  /* The sharding and shape are the value's and not the plan's: a ragged value has rows of its
+   * own. */
   out->move.from = &out->from->sharding;
   out->move.shape = &out->shape;
   out->move.device = tsr__home_device(exec->rt, &to->sharding, 0);
   out->leaders = tsr__mesh_group_size(sharding->mesh, ~tsr__free_axes(sharding));
   out->slabs = slabs_of(out);
   out->together = out->slabs > 1 ? 1 : leaders_together(exec, out->leaders);
-  out->streams = is_long(to);
+  out->streams = exceeds_caches(to);
   out->overlaps = tsr__exec_overlaps(exec, node, &out->move);
   return out->overlaps ? TSR_OK : out_of_memory(exec);
 }
 
-/* After all tasks, by one thread: traffic and errors are summed here. */
+/* Called by one thread after all tasks: traffic and errors are summed here. */
 static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progress *progress)
 {
   exec->traffic.bytes += m->bytes;
-  return moved(exec, m->from, m->away, progress);
+  return end_move(exec, m->from, m->away, progress);
 }
 
-/* Whether a process takes a piece that it has not. */
+/* Finds out whether a process takes a piece that it lacks. */
 typedef struct looking {
   const moving *m;
   int process;
@@ -293,9 +294,9 @@ static void look_at_piece(void *user, const tsr__moved_box *piece)
       l->lacks || !tsr__position_near(m->exec->rt, &m->from->sharding, piece->position, l->process);
 }
 
-/* Whether some process does, of all that there are, so that they all say the same; on meshes of
- * many devices it takes longer to find out than to meet. */
-static bool crosses(const moving *m)
+/* Whether some process lacks a piece that it takes. All processes are looked at, so that all
+ * give the same answer; on meshes of many devices a meeting is quicker than the answer. */
+static bool move_crosses_processes(const moving *m)
 {
   enum { MANY = 32 };
   const tsr_sharding *to = &m->to->sharding;
@@ -309,8 +310,8 @@ static bool crosses(const moving *m)
   return l.lacks;
 }
 
-/* Of other hosts' parts comes what this process's positions take, once where several hold the
- * same. */
+/* Requests from other hosts the pieces that this process's positions take, once where several
+ * positions hold the same box. */
 static tsr_status want_pieces(reshard_job *job, const tsr__sight *sight, tsr__error *error)
 {
   for (int i = 0; i < job->count; i++) {
@@ -330,8 +331,8 @@ static tsr_status want_pieces(reshard_job *job, const tsr__sight *sight, tsr__er
   return tsr__sight_come(sight, error);
 }
 
-/* The buffers that parts are copied from. A position may be another process's while a replica of it
- * is here. */
+/* Lists the buffers that parts are copied from. A position may be another process's while a
+ * replica of it is here. */
 static tsr_status find_sources(moving *m)
 {
   const tsr__value *from = m->from;
@@ -350,13 +351,13 @@ static tsr_status find_sources(moving *m)
   return TSR_OK;
 }
 
-/* What moves, with the parts that other processes hold. A move of which each process has all it
- * takes stays out of the meeting: NULL in its place. */
+/* Makes other processes' parts of all moves readable. A move for which each process has all its
+ * pieces stays out of the meeting: NULL in its place. */
 static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
 {
   bool several = tsr__peers_of(exec->rt) != NULL;
   for (int i = 0; i < job->count; i++)
-    job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
+    job->from[i] = several && move_crosses_processes(&job->moves[i]) ? job->moves[i].from : NULL;
   if (several) sight->promise = tsr__exec_promise(exec);
   tsr_status status = tsr__see_pieces(exec->rt, job->from, job->count, sight, exec->error);
   for (int i = 0; i < job->count && !status; i++)
@@ -365,9 +366,9 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
   return status;
 }
 
-/* ---- what need not move ---------------------------------------------------------------------- */
+/* ---- moves that copy nothing ----------------------------------------------------------------- */
 
-/* Whether each position has one element of dim 0, and of the others all. */
+/* Whether each position has one index of dim 0 and all of the other dims. */
 static bool in_elements(const tsr__value *value)
 {
   bool all = value->sharding.mesh && !value->sharding.unreduced && !value->rows && !value->kept;
@@ -380,7 +381,7 @@ static bool in_elements(const tsr__value *value)
   return all;
 }
 
-/* Whether each position wants all of dim 0, and of the rest one run. */
+/* Whether each position wants all of dim 0 and a range of dim 1. */
 static bool wants_runs(const tsr_sharding *to, const tsr_shape *shape, int positions)
 {
   bool run = tsr__positions(to) == positions;
@@ -393,8 +394,8 @@ static bool wants_runs(const tsr_sharding *to, const tsr_shape *shape, int posit
   return run;
 }
 
-/* The next node is the only one that reads what moves, and would add up in order what it is given:
- * it may as well take it from where it lies, in one pass instead of three. */
+/* Whether the next node is the only reader of the move and would add its shards in order: that
+ * routine then reads them in place, in one pass instead of three. */
 static bool is_read_there(const tsr__exec *exec, int node)
 {
   const tsr__program *program = exec->program;
@@ -405,9 +406,9 @@ static bool is_read_there(const tsr__exec *exec, int node)
          step->kind == TSR__STEP_ROUTINE && tsr__in(program, &program->nodes[next], 0) == node;
 }
 
-/* Leaves a value where it lies, if what moves it may: the move is counted, as the devices that read
- * it there still take that of each other. */
-static bool stays(tsr__exec *exec, int node)
+/* Leaves a value in place if its reader allows that. The move is counted, as the devices that
+ * read the value there still take it from each other. */
+static bool leave_in_place(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);
   const tsr_sharding *to = tsr__sharding_of(exec, node);
@@ -423,15 +424,16 @@ static bool stays(tsr__exec *exec, int node)
   return true;
 }
 
-/* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
- * everything. The class was chosen by the partitioner, and only its notes know it; the pieces
- * follow from the two shardings. What travels together is copied in one pass. */
+/* One routine for all classes of resharding: a slice copies nothing from other devices, an
+ * all-gather everything. The class was chosen by the partitioner, and only its notes know it;
+ * the pieces follow from the two shardings. Moves that travel together are copied in one pass. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   reshard_job job = { .progress = &progress };
   tsr__sight sight = { .rt = exec->rt };
-  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count += !stays(exec, n);
+  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n))
+    job.count += !leave_in_place(exec, n);
   if (!job.count) return TSR_OK;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
   job.from = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.from);
@@ -440,7 +442,7 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   tsr_status status = TSR_OK;
   /* All values are made before anything moves, so that a shortage of memory is found here. */
   for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n)) {
-    if (exec->values[n]) continue; /* it stays */
+    if (exec->values[n]) continue; /* leave_in_place set it */
     status = start_moving(exec, n, m);
     int tasks = status ? 0 : (m->leaders + m->together - 1) / m->together * m->slabs;
     if (tasks > job.most) job.most = tasks;
@@ -458,14 +460,14 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 
 typedef struct shifting {
   tsr__exec *exec;
-  const tsr__value **from; /* by operand */
+  const tsr__value **from; /* by operand: its value */
   int to_position;
   tsr__value *to;
   tsr__progress *progress;
-  const tsr__sight *wants; /* as of pieces */
+  const tsr__sight *wants; /* pieces are requested, to be copied later; NULL: copied */
 } shifting;
 
-/* On the thread of the run (shift_one), so that traffic and error are the run's own. */
+/* Runs on the thread of the run (shift_one), so that traffic and error are the run's own. */
 static void copy_shift(void *user, const tsr__shift_piece *piece)
 {
   shifting *s = user;
@@ -493,8 +495,9 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
       ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
 }
 
-/* What of its own and of others' parts each position shows, copied piece by piece. The value is in
- * exec->values before it is filled, so a failure on the way leaves nothing behind. */
+/* Copies to each position, piece by piece, the elements that its view shows of its own and of
+ * others' parts. The value is in exec->values before it is filled, so tsr__exec_free frees it
+ * after a failure. */
 static tsr_status shift_one(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -518,7 +521,8 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   }
   tsr_status came = tsr__sight_come(&sight, exec->error);
   if (came) return tsr__unsee(&sight, came, exec->error);
-  /* One position after the other: views that move are few elements at the borders, mostly. */
+  /* Positions are served one after another: views that move are mostly few elements at the
+   * borders. */
   for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
     shifting job = { exec, from, p, to, &progress, NULL };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
@@ -537,7 +541,7 @@ tsr_status tsr__exec_shift(tsr__exec *exec, int node)
 
 /* ---- rows ---- */
 
-/* A row is what lies behind dim 0, so that one routine moves rows of any rank. */
+/* The elements of one index of dim 0, so that one routine moves rows of any rank. */
 static int64_t row_elements(const tsr__value *value)
 {
   int64_t count = 1;
@@ -545,7 +549,8 @@ static int64_t row_elements(const tsr__value *value)
   return count;
 }
 
-/* What steps whose row counts only the mask knows have in common; each uses what it needs. */
+/* The common fields of steps whose row counts only the mask knows; each uses the fields it
+ * needs. */
 typedef struct row_job {
   tsr__exec *exec;
   const tsr__value *from, *mask;
@@ -556,18 +561,18 @@ typedef struct row_job {
   tsr__progress progress;
 } row_job;
 
-/* Replicas count for themselves: equal masks give equal counts without anybody being told. */
-static void count_task(void *user, int64_t position, int worker)
+/* Replicas count for themselves: equal masks give equal counts without communication. */
+static void count_mask_task(void *user, int64_t position, int worker)
 {
   (void)worker;
   row_job *job = user;
   job->rows[position] = tsr__value_true(job->counted, (int)position);
 }
 
-/* A count a position, all at once; of other processes' masks as well. Counting is done before
- * anything is made: each process must know all counts to number its rows, and all numbers must be
- * the same. */
-static tsr_status count_rows(row_job *job)
+/* Counts the rows of each position, all at once; of other processes' masks as well. Counting
+ * comes before the result is made: each process must know all counts to number its rows, and all
+ * numbers must be equal. */
+static tsr_status count_mask_rows(row_job *job)
 {
   tsr__exec *exec = job->exec;
   tsr__sight sight;
@@ -575,11 +580,11 @@ static tsr_status count_rows(row_job *job)
   if (tsr__see(exec->rt, &job->counted, 1, &sight, exec->error) ||
       tsr__value_here(job->counted, TSR__PROGRAM, exec->error))
     return exec->error->status;
-  tsr__parallel(exec->rt, job->mask->part_count, count_task, job);
+  tsr__parallel(exec->rt, job->mask->part_count, count_mask_task, job);
   return tsr__unsee(&sight, TSR_OK, exec->error);
 }
 
-/* The rows that its mask takes, moved together, on each device by itself. */
+/* Moves the rows that the mask takes together, on each device by itself. */
 static void compact_task(void *user, int64_t position, int worker)
 {
   row_job *job = user;
@@ -606,8 +611,8 @@ static int64_t *row_room(tsr__exec *exec, int positions)
   return room;
 }
 
-/* Count, number, make, move. The result's sizes are known only in the middle, so no plan could say
- * them: it is a ragged value, whose row counts come along with it.
+/* Counts, numbers, makes, moves. The result's sizes are known only in the middle, so no plan has
+ * them: the result is a ragged value with its row counts.
  *
  *   mask   1 0 1 | 0 0 | 1 1       rows 2 0 2      start 0 2 2       rows of the result: 4 */
 tsr_status tsr__exec_compact(tsr__exec *exec, int node)
@@ -619,7 +624,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   int positions = job.from->part_count;
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
-  if (!job.rows || !start || count_rows(&job)) return exec->error->status;
+  if (!job.rows || !start || count_mask_rows(&job)) return exec->error->status;
   tsr_shape shape = job.from->shape;
   /* Rows stay on their device; the global number of each follows from the counts before it. */
   shape.dims[0] = tsr__number_rows(&job.mask->sharding, positions, job.rows, start);
@@ -632,9 +637,8 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   return done ? TSR_OK : tsr__cancelled(exec->error, TSR__PROGRAM);
 }
 
-/* The mask keeps its first `keep` ones; rows stay where they are, and what reads them reads the
- * mask. */
-static void first_task(void *user, int64_t position, int worker)
+/* The mask keeps its first `keep` ones; rows stay in place, and their readers read the mask. */
+static void keep_first_task(void *user, int64_t position, int worker)
 {
   (void)worker;
   row_job *job = user;
@@ -646,8 +650,7 @@ static void first_task(void *user, int64_t position, int worker)
                           job->to->parts[position]);
 }
 
-/* Which rows are the first is known once all were counted; each device then keeps as many as fall
- * to it. */
+/* The first rows are known once all were counted; each device then keeps its share of them. */
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -655,13 +658,13 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   int positions = job.mask->part_count;
   job.rows = row_room(exec, positions);
   int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
-  if (!job.rows || !keep || !before || count_rows(&job)) return exec->error->status;
+  if (!job.rows || !keep || !before || count_mask_rows(&job)) return exec->error->status;
   tsr__number_rows(&job.mask->sharding, positions, job.rows, before);
   /* A parameter of the run: head(5) and head(7) share a plan. */
   int64_t wanted = exec->program->params[g->param].i;
   for (int p = 0; p < positions; p++) {
     int64_t left = wanted - tsr__rows_before(&job.mask->sharding, before, p);
-    /* What the parts before leave over of the wanted rows, in global order. */
+    /* The wanted rows that the parts before leave over, in global order. */
     keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
   }
   job.keep = keep;
@@ -670,14 +673,14 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
       exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
-  tsr__parallel(exec->rt, positions, first_task, &job);
+  tsr__parallel(exec->rt, positions, keep_first_task, &job);
   return TSR_OK;
 }
 
-/* The rows that position `to` of the result needs from every position of a ragged value: the own
- * device first, then the lowest position among replicas. The place of a row among all is global, so
- * that pieces of several positions join without a gap. */
-static void gather_rows(pieces *of)
+/* Copies the rows that a position of the result needs from a ragged value: from its own device
+ * first, then from the lowest position among replicas. Row numbers are global, so that pieces of
+ * several positions join without a gap. */
+static void gather_ragged_rows(pieces *of)
 {
   const tsr__value *from = of->from;
   tsr__value *to = of->to;
@@ -685,7 +688,7 @@ static void gather_rows(pieces *of)
   tsr_box want;
   tsr__value_box(to, position, &want);
   of->want = want;
-  /* Invariant: rows before `at` are there. */
+  /* Invariant: rows before `at` are copied. */
   int64_t at = want.start[0], end = at + want.size[0];
   while (at < end) {
     int source = -1;
@@ -708,7 +711,7 @@ static void gather_rows(pieces *of)
   }
 }
 
-/* Ragged rows to even borders: whoever holds a piece of a part gives it. */
+/* Moves ragged rows to even borders: each holder of a piece of a part gives it. */
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);
@@ -724,13 +727,13 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .wants = &sight };
   for (job.to_position = 0; job.to_position < to->part_count && tsr__sight_is_far(&sight);
        job.to_position++)
-    if (to->parts[job.to_position]) gather_rows(&job);
+    if (to->parts[job.to_position]) gather_ragged_rows(&job);
   tsr_status came = tsr__sight_come(&sight, exec->error);
   if (came) return tsr__unsee(&sight, came, exec->error);
   job.wants = NULL;
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
-    if (to->parts[job.to_position]) gather_rows(&job);
+    if (to->parts[job.to_position]) gather_ragged_rows(&job);
   exec->traffic.bytes += job.traffic.bytes;
   exec->traffic.escapes += job.traffic.escapes;
-  return tsr__unsee(&sight, moved(exec, from, job.away, &progress), exec->error);
+  return tsr__unsee(&sight, end_move(exec, from, job.away, &progress), exec->error);
 }

@@ -2,23 +2,24 @@
  *
  *   values of the operands --> shards of each local device --> the device's routine --> results
  *
- * One result is the node's value. Of several each is the value of the RESULT nodes that take it
- * out; one that nobody takes has no buffers, and the routine need not make it.
+ * A single result is the node's value. Each of several is the value of the RESULT nodes that take
+ * it out; a result that no node takes has no buffers, and the routine need not make it.
  *
- * Where devices of several processes work together each process does what is its own devices', and
- * they meet as the routine asks (tsr__call_peers), or it reads what the others have of a table that
- * is looked into, of another host only what is looked for (tsr__call_reads). */
+ * If devices of several processes work together, each process serves its own devices. They meet
+ * as the routine asks (tsr__call_peers), or read the others' parts of a table; from another host
+ * only the requested elements (tsr__call_reads). */
 #include "execute/engine.h"
 #include "execute/exchange.h"
 
-static tsr_status out_of_scratch(tsr__exec *exec)
+static tsr_status no_memory_for_routine(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
-/* A result: what it is, and the value that takes it; NULL where nobody reads it.
+/* A result's type, and its value; NULL where nobody reads it.
  *
- * A routine of one result fills results[0], of several one each: fill_part sees no difference. */
+ * A routine of one result fills results[0], of several one each: fill_routine_part sees no
+ * difference. */
 typedef struct made {
   tsr_dtype dtype;
   tsr_shape shape;
@@ -26,7 +27,7 @@ typedef struct made {
   tsr__value *value;
 } made;
 
-static tsr_status make_value(tsr__exec *exec, made *result)
+static tsr_status make_result_value(tsr__exec *exec, made *result)
 {
   tsr__layout layout = { result->dtype, &result->shape, result->sharding, NULL };
   result->value = tsr__value_new(exec->rt, &layout, exec->error);
@@ -45,13 +46,12 @@ static tsr_status make_several(tsr__exec *exec, int node, made *results)
                          .sharding = &program->shardings[r->sharding] };
     memcpy(results[i].shape.dims, r->dims, sizeof r->dims);
   }
-  /* RESULT nodes stand behind their node. Where several take the same result out they share one
-   * value. */
+  /* RESULT nodes follow their node. Those that take the same result share one value. */
   for (int n = node + 1; n < program->node_count; n++) {
     if (!tsr__is_part(program, n, node)) continue;
     made *result = &results[tsr__index_of(program, &program->nodes[n])];
     if (result->value) tsr__value_hold(result->value);
-    else if (make_value(exec, result)) return exec->error->status;
+    else if (make_result_value(exec, result)) return exec->error->status;
     exec->values[n] = result->value;
   }
   return TSR_OK;
@@ -64,7 +64,7 @@ static tsr_status make_results(tsr__exec *exec, int node, made *results)
   results[0] = (made){ .dtype = (tsr_dtype)g->dtype,
                        .shape = tsr__gnode_shape(g),
                        .sharding = tsr__sharding_of(exec, node) };
-  if (make_value(exec, &results[0])) return exec->error->status;
+  if (make_result_value(exec, &results[0])) return exec->error->status;
   exec->values[node] = results[0].value;
   return TSR_OK;
 }
@@ -83,10 +83,10 @@ typedef struct calling {
   bool *wanted; /* by result */
 } calling;
 
-/* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
- * routine needs whole are whole here. An operand that is whole on each device may have its replica
- * here while the position is another process's. */
-static tsr_status fill_part(calling *c, tsr__call_part *part)
+/* Lists the shards that one device reads and makes. The plan made dims whole that the routine
+ * needs whole. An operand that is whole on each device may have its replica here while the
+ * position is another process's. */
+static tsr_status fill_routine_part(calling *c, tsr__call_part *part)
 {
   tsr__exec *exec = c->exec;
   int node = c->node;
@@ -94,7 +94,7 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   const tsr__gnode *g = &exec->program->nodes[node];
   int outs = c->outs, position = part->position;
   tsr__shard *in = tsr__arena_new(exec->scratch, (size_t)(g->in_count + outs) * sizeof *in);
-  if (!in) return out_of_scratch(exec);
+  if (!in) return no_memory_for_routine(exec);
   tsr__shard *out = in + g->in_count;
   bool elsewhere = c->apart && part->process != tsr__topology_of(exec->rt)->process_index;
   bool blind = elsewhere && c->way == TSR__CALL_MEETS;
@@ -114,13 +114,14 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
 
 /* Whether devices that work together are several processes': by how the node lies alone. Routines
  * whose devices do not talk have nothing to do for others' positions. */
-static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
+static bool routine_crosses_processes(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
   unsigned axes = tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node);
   return tsr__groups_are_apart(exec->rt, sharding->mesh, axes);
 }
 
-static const tsr__call_note *gather(void *user, const void *mine, size_t size, tsr__error *error)
+static const tsr__call_note *gather_call_notes(void *user, const void *mine, size_t size,
+                                               tsr__error *error)
 {
   const calling *c = user;
   tsr__peers *peers = tsr__peers_of(c->exec->rt);
@@ -130,7 +131,7 @@ static const tsr__call_note *gather(void *user, const void *mine, size_t size, t
   return c->notes;
 }
 
-static tsr_status exchange(void *user, const tsr__call_exchange *ask, tsr__error *error)
+static tsr_status exchange_call_rows(void *user, const tsr__call_exchange *ask, tsr__error *error)
 {
   const calling *c = user;
   tsr__moved moved = { 0 };
@@ -150,7 +151,7 @@ static tsr_status exchange(void *user, const tsr__call_exchange *ask, tsr__error
   return status;
 }
 
-static void want_part(void *user, const tsr__call_part *part, int64_t first, int64_t count)
+static void want_call_part(void *user, const tsr__call_part *part, int64_t first, int64_t count)
 {
   const calling *c = user;
   const tsr__value *value = c->from[0];
@@ -163,7 +164,7 @@ static void want_part(void *user, const tsr__call_part *part, int64_t first, int
   tsr__sight_want_box(c->sight, part->in[0].buffer, &copy);
 }
 
-static tsr_status come(void *user, tsr__error *error)
+static tsr_status await_call_parts(void *user, tsr__error *error)
 {
   const calling *c = user;
   return tsr__sight_come(c->sight, error);
@@ -175,22 +176,22 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   int positions = tsr__positions(sharding), count = 0;
   tsr__call_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *parts);
-  if (!parts) return out_of_scratch(exec);
+  if (!parts) return no_memory_for_routine(exec);
   for (int p = 0; p < positions; p++) {
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device) && !c->apart) continue;
     parts[count] = (tsr__call_part){ .device = device,
                                      .position = p,
                                      .process = tsr__device_process(topology, device) };
-    if (fill_part(c, &parts[count++])) return exec->error->status;
+    if (fill_routine_part(c, &parts[count++])) return exec->error->status;
   }
   if (!count) return TSR_OK; /* all of it is other processes' */
   const tsr__call_peers peers = { .user = c,
                                   .index = topology->process_index,
                                   .count = topology->process_count,
                                   .wanted = c->wanted,
-                                  .gather = gather,
-                                  .exchange = exchange };
+                                  .gather = gather_call_notes,
+                                  .exchange = exchange_call_rows };
   tsr__call call = {
     .rt = exec->rt,
     .program = exec->program,
@@ -200,12 +201,12 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
     .peers = c->apart && c->way == TSR__CALL_MEETS ? &peers : NULL,
     .traffic = &exec->traffic,
   };
-  const tsr__call_reads reads = { c, want_part, come };
+  const tsr__call_reads reads = { c, want_call_part, await_call_parts };
   if (c->apart && c->way == TSR__CALL_LOOKS && tsr__sight_is_far(c->sight)) call.reads = &reads;
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
 }
 
-/* What a routine needs that is apart. */
+/* Prepares a routine over several processes. */
 static tsr_status open_apart(calling *c)
 {
   tsr__exec *exec = c->exec;
@@ -215,7 +216,7 @@ static tsr_status open_apart(calling *c)
     c->told = tsr__arena_new(exec->scratch, processes * sizeof *c->told);
     c->notes = tsr__arena_new(exec->scratch, processes * sizeof *c->notes);
     c->wanted = tsr__arena_new(exec->scratch, (size_t)c->outs * sizeof *c->wanted);
-    if (!c->told || !c->notes || !c->wanted) return out_of_scratch(exec);
+    if (!c->told || !c->notes || !c->wanted) return no_memory_for_routine(exec);
     for (int i = 0; i < c->outs; i++) c->wanted[i] = c->results[i].value != NULL;
     return TSR_OK;
   }
@@ -234,13 +235,13 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
   calling c = { .exec = exec, .node = node, .outs = g->result_count ? g->result_count : 1 };
   c.results = tsr__arena_new(exec->scratch, (size_t)c.outs * sizeof *c.results);
   c.from = tsr__arena_new(exec->scratch, ((size_t)g->in_count + 1) * sizeof *c.from);
-  if (!c.results || !c.from) return out_of_scratch(exec);
+  if (!c.results || !c.from) return no_memory_for_routine(exec);
   if (make_results(exec, node, c.results)) return exec->error->status;
   const tsr_sharding *sharding = c.results[0].sharding; /* all lie alike */
   for (int i = 0; i < g->in_count; i++) c.from[i] = tsr__value_in(exec, node, i);
   tsr__sight sight = { .rt = exec->rt };
   c.sight = &sight;
-  c.apart = is_apart(exec, node, sharding);
+  c.apart = routine_crosses_processes(exec, node, sharding);
   if (c.apart && open_apart(&c)) return exec->error->status;
   tsr_status status = run_parts(&c, sharding);
   return tsr__unsee(&sight, status, exec->error);

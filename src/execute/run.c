@@ -4,10 +4,10 @@
  *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage, or kept by
  *                             it as the value of a sum that is left unreduced
  *
- * Everything a run needs beside device memory comes from its room. */
+ * All memory of a run except device memory comes from its room. */
 #include "execute/engine.h"
 
-static tsr_status out_of_scratch(tsr__exec *exec)
+static tsr_status no_memory_for_run(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
@@ -23,10 +23,11 @@ static bool brings_rows(const tsr__exec *exec, int domain, int input)
 
 /* The rows of a kernel's domain where they are known at run time only: those of its operands, which
  * must agree. */
-static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, tsr__extent *out)
+static tsr_status find_domain_extent(const tsr__exec *exec, const tsr__kernel_io *io,
+                                     tsr__extent *out)
 {
-  /* An operand by itself brings its rows; of several the first is as good as any, as they must
-   * agree. One that has none (a broadcast row, a table) has no say. */
+  /* A single operand brings its rows; of several the first serves, as all must agree. An operand
+   * without run-time rows (a broadcast row, a table) has no say. */
   const tsr__value *first = NULL;
   *out = (tsr__extent){ .total = -1 };
   if (exec->program->nodes[io->domain].dims[0] >= 0) return TSR_OK;
@@ -54,7 +55,7 @@ static bool has_run_time_rows(const tsr__exec *exec, int node)
   return g->rank > 0 && g->dims[0] < 0;
 }
 
-/* The program's shape with the number of rows that this run came to. */
+/* The program's shape with this run's number of rows. */
 static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
@@ -62,8 +63,8 @@ static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *e
   return shape;
 }
 
-/* The new value takes the domain's row counts, so that rows of all that is made of it line up. */
-static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *extent)
+/* The new value takes the domain's row counts, so that rows of all results line up. */
+static tsr_status make_node_value(tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
   tsr_shape shape = run_shape(exec, node, extent);
@@ -74,7 +75,8 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
-/* A result in the memory of another value. Buffers are held, so that either value may go first. */
+/* Makes a result in the memory of another value. Buffers are held, so that either value may be
+ * freed first. */
 static tsr_status share_memory(tsr__exec *exec, const tsr__value *from, int node)
 {
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
@@ -90,19 +92,19 @@ static tsr_status share_memory(tsr__exec *exec, const tsr__value *from, int node
   return TSR_OK;
 }
 
-/* Whether the result of a kernel can lie where an input does: a leaf that was given up, so that
- * nobody else has it, which this step reads last and only at the element that is computed. */
+/* Whether the result of a kernel can lie in an input's memory: the input is a donated leaf with
+ * no other owner, which this step reads last and only at the element that is computed. */
 static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input, int node)
 {
   int n = tsr__kernel_io_of(step->kernel)->inputs[input];
   const tsr__value *from = exec->values[n];
   const tsr__gnode *g = &exec->program->nodes[node];
   int at = (int)(step - exec->plan->schedule.steps);
-  /* What is made on the way gets fresh memory from the pool's cache, which is warm as well; only
-   * what the user gave up is worth the looks. */
+  /* Intermediate values get fresh memory from the pool's cache, which is warm as well; the
+   * checks pay only for donated leaves. */
   bool leaf = tsr__ops[exec->program->nodes[n].op].lowering == TSR__LOW_LEAF;
   if (!leaf || exec->plan->last_use[n] != at) return false;
-  /* The run's reference alone is left; others would read what is written. */
+  /* Only the run's reference may be left; other owners would read the new elements. */
   if (atomic_load(&from->refs) != 1 || from->rows || from->dtype != g->dtype) return false;
   if (g->dtype == TSR_BOOL || from->shape.rank != g->rank ||
       memcmp(from->shape.dims, g->dims, (size_t)g->rank * sizeof *g->dims))
@@ -113,15 +115,15 @@ static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input,
   return tsr__kernel_reads_own(step->kernel, input);
 }
 
-/* The result of a kernel, in the memory of an input where that can be; as the input's value itself
- * where it lies alike, too, as nobody else has that. */
+/* Makes the result of a kernel, in the memory of an input where possible. If the shardings are
+ * equal, too, it is the input's value itself, which has no other owner. */
 static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
                               const tsr__extent *extent)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
   int input = 0;
   while (input < io->input_count && !can_replace(exec, step, input, node)) input++;
-  if (input == io->input_count) return make_value(exec, node, extent);
+  if (input == io->input_count) return make_node_value(exec, node, extent);
   tsr__value *from = exec->values[io->inputs[input]];
   if (memcmp(&from->sharding, tsr__sharding_of(exec, node), sizeof from->sharding))
     return share_memory(exec, from, node);
@@ -130,8 +132,9 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
   return TSR_OK;
 }
 
-/* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
-static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
+/* The box gives the count of rows with the usual borders; the run gives that of filtered rows. */
+static int64_t count_local_elements(const tsr__exec *exec, int node, int position,
+                                    const tsr__extent *extent)
 {
   if (!exec->program->nodes[node].rank) return 1;
   tsr_shape shape = run_shape(exec, node, extent);
@@ -141,13 +144,14 @@ static int64_t local_count(const tsr__exec *exec, int node, int position, const 
   return tsr__box_count(&box, shape.rank);
 }
 
-/* Elements of a reduction's partials, which may be more than its result has there. */
+/* Elements of a reduction's partials at a position, which may be more than its result has there. */
 int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position)
 {
   int node = exec->plan->schedule.accums[accum].node;
   const tsr__extent *extent = &exec->extents[accum];
   const tsr__gnode *g = &exec->program->nodes[node];
-  if (!tsr__is_scattered(exec->program, g)) return local_count(exec, node, position, extent);
+  if (!tsr__is_scattered(exec->program, g))
+    return count_local_elements(exec, node, position, extent);
   tsr_shape shape = tsr__gnode_shape(g);
   tsr_sharding at = tsr__partial_place(tsr__sharding_of(exec, node), g->reduce_axes);
   tsr_box box;
@@ -155,7 +159,8 @@ int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position)
   return tsr__box_count(&box, shape.rank);
 }
 
-/* Keeps what the combining must know of the domain, whose values may be gone by then. */
+/* Keeps the row counts of the domain for the combining step, since the domain's values may be
+ * gone by then. */
 static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *domain)
 {
   tsr__extent *extent = &exec->extents[accum];
@@ -163,14 +168,14 @@ static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *doma
   if (!domain->rows) return TSR_OK;
   size_t size = (size_t)domain->part_count * sizeof(int64_t);
   int64_t *rows = tsr__arena_new(exec->scratch, size);
-  if (!rows) return out_of_scratch(exec);
+  if (!rows) return no_memory_for_run(exec);
   memcpy(rows, domain->rows, size);
   extent->rows = rows;
   return TSR_OK;
 }
 
-/* One partial a position, also for replicas: each device sums what it has, and combining takes a
- * group's members, which never are replicas of each other. */
+/* Makes one partial a position, also for replicas: each device sums its own elements, and the
+ * members of a group are never replicas of each other. */
 static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *domain)
 {
   if (keep_extent(exec, accum, domain)) return exec->error->status;
@@ -179,7 +184,7 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
   exec->partials[accum] = tsr__arena_new(exec->scratch, size);
-  if (!exec->partials[accum]) return out_of_scratch(exec);
+  if (!exec->partials[accum]) return no_memory_for_run(exec);
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__home_device(exec->rt, &domain->sharding, p);
     if (!tsr__device_local(topology, device)) continue;
@@ -196,11 +201,11 @@ static int pointers_of(const tsr__kernel_io *io)
   return io->input_count + io->output_count + io->accum_count;
 }
 
-/* What one device reads and writes in a kernel run, by way of part->inputs, which has room for the
- * pointers and is cut in three: no buffer is held here, since exec->values holds all that is read
- * and made. */
-static void fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
-                      int position, tsr__run_part *part)
+/* Lists the buffers that one device reads and writes in a kernel. part->inputs has room for all
+ * pointers and is divided into three lists. No buffer is held here, since exec->values holds all
+ * inputs and results. */
+static void fill_kernel_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
+                             int position, tsr__run_part *part)
 {
   tsr__buffer **inputs = (tsr__buffer **)(uintptr_t)part->inputs;
   tsr__buffer **outputs = inputs + io->input_count;
@@ -217,11 +222,11 @@ static void fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__valu
   part->partials = partials;
 }
 
-/* Whether an array that lies as planned is the same bytes in another shape on every device. Boxes
- * lie in the order that their elements have in the whole array, and a device makes its result of
- * what it has: two boxes of as many elements are the same ones in the same order. What the user
- * lent is not shared, since an array that it was not lent for would read it. */
-static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
+/* Whether an array with the planned sharding is the same bytes in another shape on every device.
+ * Elements of a box lie in the whole array's order, and a device makes its result from its own
+ * elements: two boxes of equal size have the same elements in the same order. Memory lent by the
+ * user is not shared, since another array, for which it was not lent, would read it. */
+static bool shows_same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
 {
   const tsr_sharding *to = tsr__sharding_of(exec, node);
   const tsr_sharding *as = tsr__sharding_of(exec, exec->plan->shows[node]);
@@ -233,25 +238,25 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
     tsr_box box;
     if (!from->parts[p]) continue;
     tsr__value_box(from, p, &box);
-    if (tsr__box_count(&box, from->shape.rank) != local_count(exec, node, p, &none) ||
+    if (tsr__box_count(&box, from->shape.rank) != count_local_elements(exec, node, p, &none) ||
         tsr__buffer_lent(from->parts[p]) || tsr__holds(&from->sharding, p) != tsr__holds(to, p))
       return false;
   }
   return true;
 }
 
-/* Whether all that a kernel makes lies in memory already. Then no kernel runs. */
+/* Whether all results of a kernel lie in memory already. Then no kernel runs. */
 static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
 {
   if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
   for (int i = 0; i < io->output_count; i++) {
     int from = exec->plan->shows[io->outputs[i]];
-    if (from < 0 || !same_bytes(exec, exec->values[from], io->outputs[i])) return false;
+    if (from < 0 || !shows_same_bytes(exec, exec->values[from], io->outputs[i])) return false;
   }
   return true;
 }
 
-/* Each result has the buffers of its input under a description of its own. */
+/* Gives each result the buffers of its input under a description of its own. */
 static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
 {
   tsr_status status = TSR_OK;
@@ -262,7 +267,7 @@ static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
   return status;
 }
 
-/* A position whose device is another process's has no part here, and its values' parts are NULL. */
+/* Positions of other processes' devices have no part here, and their parts of values are NULL. */
 static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
@@ -271,9 +276,9 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
-  if (find_extent(exec, io, &extent)) return exec->error->status;
-  /* A value's frame without buffers stands for the domain: its boxes are the local shapes, which
-   * tsr__value_box then gives of a filtered domain as of values that exist. */
+  if (find_domain_extent(exec, io, &extent)) return exec->error->status;
+  /* A value without buffers stands for the domain: its boxes are the local shapes, and
+   * tsr__value_box serves a filtered domain as it does values that exist. */
   tsr_shape shape = run_shape(exec, io->domain, &extent);
   const tsr_sharding *sharding = tsr__sharding_of(exec, io->domain);
   int positions = tsr__positions(sharding);
@@ -283,13 +288,13 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
                         .part_count = positions,
                         .rows = (int64_t *)extent.rows };
   if (extent.rows) {
-    /* So that a part's box says which of all rows it has. */
+    /* A part's box then says which of all rows it has. */
     domain.before = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
-    if (!domain.before) return out_of_scratch(exec);
+    if (!domain.before) return no_memory_for_run(exec);
     tsr__number_rows(sharding, positions, extent.rows, domain.before);
   }
-  /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
-   * is found here and not in the middle of a pass. */
+  /* Outputs and accumulators are made on all devices before any runs, so that a shortage of
+   * memory is found here and not in the middle of a pass. */
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
     status = make_result(exec, step, io->outputs[i], &extent);
@@ -299,7 +304,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   tsr__run_part *parts =
       tsr__arena_new(exec->scratch,
                      (size_t)positions * (sizeof *parts + pointers * sizeof(void *)));
-  if (!status && !parts) status = out_of_scratch(exec);
+  if (!status && !parts) status = no_memory_for_run(exec);
   if (status) return status;
   tsr__buffer **room = (tsr__buffer **)(parts + positions);
   int count = 0;
@@ -307,9 +312,9 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device)) continue;
     parts[count].inputs = room + (size_t)count * pointers;
-    fill_part(exec, io, &domain, p, &parts[count++]);
+    fill_kernel_part(exec, io, &domain, p, &parts[count++]);
   }
-  if (!count) return TSR_OK; /* all of it is other processes' */
+  if (!count) return TSR_OK; /* other processes have all positions */
   tsr__span_parts(exec, count);
   tsr__run run = { .rt = exec->rt,
                    .program = exec->program,
@@ -326,8 +331,8 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 
 typedef tsr__crossing crossing;
 
-/* What is combined over equal axes of one mesh travels as one message: a mean and a variance of the
- * same rows cost one latency, not four. A sum that stays unreduced travels with nobody. */
+/* Reductions over equal axes of one mesh travel as one message: a mean and a variance of the
+ * same rows cost one latency, not four. A sum that stays unreduced travels alone. */
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
   const tsr__gnode *nodes = exec->program->nodes;
@@ -337,8 +342,8 @@ static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr_
          tsr__scattered_alike(exec->program, &nodes[a->node], &nodes[b->node]);
 }
 
-/* How many elements meet in each output of a reduction that has no mask and no groups. Then
- * nobody needs to count: what a mean divides by follows from the shape. */
+/* How many elements meet in each output of a reduction without a mask and groups. Nobody needs
+ * to count then: the divisor of a mean follows from the shape. */
 static int64_t population(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -352,16 +357,16 @@ static int64_t population(const tsr__exec *exec, int node, const tsr__extent *ex
   return count;
 }
 
-/* What members bring of an accumulator that they do not keep. Through what was seen of other
- * processes while they meet, else through the run's own values. */
-static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int a)
+/* The operand of an accumulator without partials: with other processes' shards while they meet,
+ * else the run's own value. */
+static const tsr__value *whole_operand(const tsr__exec *exec, const crossing *c, int a)
 {
   if (exec->whole) return exec->whole[c->accums[a] - c->step->first];
   return exec->values[exec->plan->schedule.accums[c->accums[a]].operand];
 }
 
-/* Likewise a result: of other processes what is to be written there, if it is. */
-static const tsr__value *result_of(const tsr__exec *exec, const crossing *c, int f)
+/* The value of a result: with other processes' shards if this process writes parts of them. */
+static const tsr__value *crossing_result(const tsr__exec *exec, const crossing *c, int f)
 {
   return c->given ? exec->whole[c->given + f] : exec->values[c->finals[f]];
 }
@@ -377,18 +382,18 @@ typedef struct group_lists {
   int64_t *counts; /* by result */
   int *devices;
   tsr_box *boxes;    /* of a scattered result: each member's piece; */
-  int *first, *next; /* who has the same one */
+  int *first, *next; /* members with the same piece */
 } group_lists;
 
-/* One block: partials | elements | outputs, of members | what these point to, member by member |
- * counts | devices | first | next. Boxes lie in another one. */
+/* One block: partials | elements | outputs, by member | the lists that these point to, member by
+ * member | counts | devices | first | next. Boxes lie in another block. */
 static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *out)
 {
   size_t members = (size_t)c->group_size, accums = (size_t)c->accum_count;
   size_t finals = (size_t)c->final_count, cells = members * (2 * accums + finals + 3);
   size_t bytes = cells * sizeof(void *) + finals * sizeof(int64_t) + 3 * members * sizeof(int);
   void **block = tsr__arena_new(exec->scratch, bytes);
-  if (!block) return out_of_scratch(exec);
+  if (!block) return no_memory_for_run(exec);
   out->partials = (tsr__partial ***)block;
   out->elements = (tsr__buffer ***)(out->partials + members);
   out->outputs = out->elements + members;
@@ -404,10 +409,10 @@ static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *ou
   out->next = out->first + members;
   if (!c->scattered) return TSR_OK;
   out->boxes = tsr__arena_new(exec->scratch, members * sizeof *out->boxes);
-  return out->boxes ? TSR_OK : out_of_scratch(exec);
+  return out->boxes ? TSR_OK : no_memory_for_run(exec);
 }
 
-/* What a member brings of an accumulator, and what it gets of a result. */
+/* Lists the partials or elements that a member brings, and the buffers of its results. */
 static void fill_member(const tsr__exec *exec, const crossing *c, const group_lists *to, int m)
 {
   int p = c->members[m];
@@ -419,17 +424,17 @@ static void fill_member(const tsr__exec *exec, const crossing *c, const group_li
     if (exec->met && exec->met[number]) to->partials[m][a] = exec->met[number][p];
     else if (c->kept[a]) to->partials[m][a] = c->kept[a]->partials[p];
     else if (exec->plan->schedule.accums[number].whole)
-      to->elements[m][a] = whole_of(exec, c, a)->parts[p];
+      to->elements[m][a] = whole_operand(exec, c, a)->parts[p];
     else to->partials[m][a] = exec->partials[number][p];
   }
   for (int f = 0; f < c->final_count; f++) {
-    const tsr__value *result = result_of(exec, c, f);
+    const tsr__value *result = crossing_result(exec, c, f);
     to->outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
   }
 }
 
-/* Members with the same piece differ in combined axes that do not cut the result. Backwards, so
- * that the lists are in order. */
+/* Chains members with the same piece: they differ in combined axes that do not shard the result.
+ * The loop goes backwards, so that the chains are in order. */
 static void chain_pieces(const crossing *c, const group_lists *to)
 {
   const tsr_mesh *mesh = c->sharding->mesh;
@@ -445,8 +450,8 @@ static void chain_pieces(const crossing *c, const group_lists *to)
   }
 }
 
-/* Which part of the partials of a group each member gets. Starts are those within the group's own
- * part, as a partial's first element is the first of that. */
+/* Finds the part of a group's partials that each member gets. Starts count within the group's
+ * own part, since a partial's first element is the first of that part. */
 static tsr__pieces find_pieces(const crossing *c, const group_lists *lists)
 {
   tsr_shape shape = tsr__gnode_shape(c->scattered);
@@ -470,9 +475,10 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, const group_
   if (tsr__deal_copy(exec, c, lists->partials)) return exec->error->status;
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];
-    /* The first member speaks for all: they differ in combined axes only, which a result that is
-     * not scattered is not cut by. */
-    lists->counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
+    /* The first member's count holds for all: they differ in combined axes only, which do not
+     * shard a result that is not scattered. */
+    lists->counts[f] =
+        count_local_elements(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
   if (c->scattered) pieces = find_pieces(c, lists);
   tsr__all_reduce combine = {
@@ -509,8 +515,8 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
   return status;
 }
 
-/* Adds an accumulator and what is read of it. Either way the crossing has one reference to a kept
- * sum, which cross() gives back. */
+/* Adds an accumulator and its results to a crossing. Either way the crossing has one reference
+ * to an unreduced sum, which drop_crossings gives back. */
 static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, crossing *c)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -523,8 +529,8 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
     if (!c->kept[at]) return exec->error->status;
   }
   for (int n = schedule->first_final[accum]; n >= 0; n = schedule->next_final[n]) {
-    /* Rows as the domain had them when it was accumulated, though its values may be gone. */
-    tsr_status status = make_value(exec, n, &exec->extents[accum]);
+    /* The rows are the domain's at the time of accumulation, though its values may be gone. */
+    tsr_status status = make_node_value(exec, n, &exec->extents[accum]);
     if (status) return status;
     c->populations[c->final_count] = population(exec, n, &exec->extents[accum]);
     c->finals[c->final_count++] = n;
@@ -532,9 +538,10 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   return TSR_OK;
 }
 
-/* Collects the accumulators that travel with `accum` and the nodes they finalise; last in the list.
- * Values of the results are made here, not by the kernel that filled the accumulators: between
- * them other steps ran, and no memory was held for results that nobody could read yet. */
+/* Collects the accumulators that travel with `accum` and the nodes they finalise, as the last
+ * crossing of the list. Values of the results are made here, not by the kernel that filled the
+ * accumulators: between them other steps ran, and no memory was held for results that nobody
+ * could read yet. */
 static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int accum,
                                  crossing ***last)
 {
@@ -552,7 +559,7 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
       tsr__arena_new(exec->scratch, sizeof *c + count * (sizeof *c->kept + sizeof *c->accums) +
                                         few * (sizeof *c->populations + sizeof *c->finals) +
                                         (size_t)group_size * sizeof *c->members);
-  if (!c) return out_of_scratch(exec);
+  if (!c) return no_memory_for_run(exec);
   *c = (crossing){ .step = step,
                    .axes = schedule->accums[accum].axes,
                    .sharding = sharding,
@@ -575,13 +582,13 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
 static tsr_status end_crossing(tsr__exec *exec, crossing *c)
 {
   tsr_status status = combine_groups(exec, c);
-  /* Only where processes met; else each result is complete by now. */
+  /* Processes take results from each other only where they met; else each result is complete by
+   * now. */
   return status || !exec->met ? status : tsr__deal_take(exec, c);
 }
 
-/* After combining, or when a run failed before it: tsr__exec_free comes here for all that are
- * left. */
-static void drop_partials(tsr__exec *exec, int accum)
+/* Called after combining. tsr__exec_free calls it for accumulators that a failed run left. */
+static void drop_accum_partials(tsr__exec *exec, int accum)
 {
   if (!exec->partials[accum]) return;
   int positions = tsr__positions(tsr__sharding_of(exec, exec->plan->schedule.accums[accum].node));
@@ -599,7 +606,8 @@ tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step)
   if (exec->crossings) return TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++) {
     bool done = exec->program->nodes[accums[a].node].flags & TSR__KEPT;
-    /* A step holds accumulators of several crossings; the first of each takes the others along. */
+    /* A step may have accumulators of several crossings; the first one of a crossing collects
+     * the rest. */
     for (int b = step->first; b < a && !done; b++)
       done = same_crossing(exec, &accums[a], &accums[b]);
     if (!done) status = begin_crossing(exec, step, a, &last);
@@ -607,7 +615,8 @@ tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step)
   return status;
 }
 
-/* An arena's block that is there cannot fail; blocks are for the members of a group. */
+/* Allocations within the arena's current block cannot fail; the lists of a group's members are
+ * allocated there. */
 bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step)
 {
   size_t room = 0;
@@ -636,7 +645,7 @@ static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
   return status;
 }
 
-/* Also of those that were begun and came to nothing. */
+/* Releases the sums of all crossings, also of crossings that failed. */
 static void drop_crossings(tsr__exec *exec)
 {
   for (const crossing *c = exec->crossings; c; c = c->next)
@@ -644,20 +653,20 @@ static void drop_crossings(tsr__exec *exec)
   exec->crossings = NULL;
 }
 
-/* Partials go whatever came of it: a run that failed is not run on. */
+/* Partials are freed also on failure: a failed run does not go on. */
 static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 {
   bool apart = exec->plan->apart[step - exec->plan->schedule.steps];
   tsr_status status = apart ? tsr__meet_step(exec, step, cross_all) : cross_all(exec, step);
   drop_crossings(exec);
-  for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
+  for (int a = step->first; a < step->first + step->count; a++) drop_accum_partials(exec, a);
   return status;
 }
 
 /* ---- all steps ---- */
 
-/* What runs a step makes its values in exec->values; who reads them last is not its concern. */
-static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
+/* Runs a step, which makes its values in exec->values; drop_used_values frees them later. */
+static tsr_status run_plan_step(tsr__exec *exec, const tsr__step *step)
 {
   switch (step->kind) {
   case TSR__STEP_KERNEL: return run_kernel(exec, step);
@@ -674,8 +683,8 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
   }
 }
 
-/* Lets go of values that no later step reads; roots live until the end. */
-static void drop_used(tsr__exec *exec, int step)
+/* Releases values that no later step reads; roots live until the end. */
+static void drop_used_values(tsr__exec *exec, int step)
 {
   for (int n = exec->plan->first_gone[step]; n >= 0; n = exec->plan->next_gone[n]) {
     if (!exec->values[n]) continue;
@@ -686,7 +695,8 @@ static void drop_used(tsr__exec *exec, int step)
 
 /* ---- the last meeting ------------------------------------------------------------------------ */
 
-/* Steps behind the one at hand share memory that is there and is not filled yet. */
+/* Runs the steps after the current one early: they share its memory, which is allocated and not
+ * filled yet. False: one of them cannot. */
 static bool show_rest(tsr__exec *exec)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -698,8 +708,9 @@ static bool show_rest(tsr__exec *exec)
   return true;
 }
 
-/* What is asked between steps may stop a run, and what is looked at fail it. What the step moves is
- * said before it does; it was counted when it ran without (count_closing). */
+/* A progress callback between steps may stop a run, and a check of floats may fail it: nothing
+ * is promised then. The step's traffic is announced before it moves; an earlier run without a
+ * promise counted it (count_closing). */
 const int64_t *tsr__exec_promise(tsr__exec *exec)
 {
   const tsr__plan *plan = exec->plan;
@@ -711,8 +722,8 @@ const int64_t *tsr__exec_promise(tsr__exec *exec)
   return exec->promised;
 }
 
-/* What the closing step moved, for the next run; where that differs from the last time nothing is
- * promised again. */
+/* Records the closing step's traffic for the next run; if it differs from the last time, nothing
+ * is promised again. */
 static void count_closing(const tsr__exec *exec, const tsr__traffic *before)
 {
   tsr__plan *plan = (tsr__plan *)exec->plan;
@@ -723,35 +734,35 @@ static void count_closing(const tsr__exec *exec, const tsr__traffic *before)
   atomic_store_explicit(&plan->closing_bytes, first ? bytes : TSR__NO_BYTES, memory_order_relaxed);
 }
 
-/* Values that are there after an error are left to tsr__exec_free. */
+/* After an error tsr__exec_free releases the values. */
 tsr_status tsr__exec_run(tsr__exec *exec)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM, .total = schedule->step_count };
   for (int i = 0; i < schedule->step_count; i++) {
     tsr_status status = TSR_OK;
-    /* Asked between steps here; the steps that take long ask for themselves. */
+    /* The loop asks between steps; steps that take long ask for themselves. */
     atomic_store_explicit(&progress.done, i, memory_order_relaxed);
     if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
     int64_t start = tsr__events_begin(exec->rt);
     const tsr__traffic before = exec->traffic;
     exec->step = i;
-    if (i >= exec->ahead) status = run_step(exec, &schedule->steps[i]);
+    if (i >= exec->ahead) status = run_plan_step(exec, &schedule->steps[i]);
     if (!status && exec->rt->check) status = tsr__check_step(exec, &schedule->steps[i]);
     if (status) return status;
     if (i == exec->plan->closes) count_closing(exec, &before);
     if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
-    drop_used(exec, i);
+    drop_used_values(exec, i);
   }
   exec->collectives += exec->plan->collectives;
   return TSR_OK;
 }
 
-/* Values of roots stay with the arrays that they were hung on, which hold them as well. */
+/* Values of roots survive in the arrays that they were hung on, which hold them as well. */
 void tsr__exec_free(tsr__exec *exec)
 {
   for (int a = 0; exec->partials && a < exec->plan->schedule.accum_count; a++)
-    drop_partials(exec, a);
+    drop_accum_partials(exec, a);
   for (int n = 0; exec->values && n < exec->program->node_count; n++)
     tsr__value_release(exec->values[n]);
 }

@@ -1,4 +1,4 @@
-/* What of a run must be alike in all processes beside its plan: the numbers that it is given, and
+/* The parts of a run that must be alike in all processes beside its plan: its numbers, and
  * which arrays it takes over.
  *
  *    x * 3      x on a mesh of all       3 must be the same on all

@@ -4,9 +4,9 @@
  *        carries  <------------------------------------------------------   |
  *        stacks   <-- each step's place of it ------------------------------+
  *
- * A region's run is a run like any other, with values, partials and numbers of its own, whose small
- * arrays are made anew each time in the same memory. Carries are handed on: the run that reads one
- * is the last to hold it, so that its buffers serve what comes next. */
+ * A region's run is a run like any other, with values, partials and numbers of its own; its
+ * small arrays are made anew each time in the same memory. Carries are handed on: the run that
+ * reads a carry is the last to hold it, so that its buffers serve the next step. */
 #include "execute/engine.h"
 
 /* A region at work. */
@@ -18,37 +18,37 @@ typedef struct body {
   char first[4096];
 } body;
 
-/* Arrays of all steps, one after the other. */
+/* The arrays of all steps, one after another. */
 typedef struct stack {
   tsr__value *of;  /* NULL: nobody reads it */
   int64_t *each;   /* elements of a step on each device */
-  tsr__value *one; /* of slices: what the last step saw */
+  tsr__value *one; /* of slices: the last step's slice */
 } stack;
 
-/* Everything of it lies in the arena of the run around it but what bodies run in, which is emptied
- * before each step: a loop of a million steps takes as much as one of two. */
+/* A loop's memory lies in the arena of the run around it, except that of its bodies' runs, which
+ * is emptied before each step: a loop of a million steps takes as much as one of two. */
 typedef struct looping {
   tsr__exec *exec;
   int node, region_count, count;
   const tsr__gnode *g;
   const tsr__loop_attr *attr;
   body **bodies;       /* by region */
-  tsr__value **values; /* by operand, held: what bodies are given */
+  tsr__value **values; /* by operand, held: the arguments of bodies */
   tsr__value **results;
   stack *slices;
-  bool *read; /* by result: somebody does */
+  bool *read; /* by result: whether some node reads it */
 } looping;
 
-static tsr_status no_memory(tsr__exec *exec)
+static tsr_status no_memory_for_loop(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
 /* ---- a region -------------------------------------------------------------------------------- */
 
-/* The numbers of a region are its node's, counted on over the regions; and that of the step. Its
- * place in the parameters is the last: tsr__inner says how many come before it. */
-static bool bind_numbers(const looping *l, body *b, int at)
+/* Binds a region's numbers: those of its node, counted on over the regions, and the step's
+ * number. The latter is the last parameter: tsr__inner says how many come before it. */
+static bool bind_region_numbers(const looping *l, body *b, int at)
 {
   const tsr__exec *exec = l->exec;
   size_t own = (size_t)b->inner->number;
@@ -63,7 +63,7 @@ static bool bind_numbers(const looping *l, body *b, int at)
   return true;
 }
 
-/* The run of a region: its plan and its program are the plan's, the rest lives as long as the
+/* Opens the run of a region. Its plan and program are the plan's, the rest lives as long as the
  * step. */
 static body *open_body(const looping *l, int at)
 {
@@ -84,10 +84,10 @@ static body *open_body(const looping *l, int at)
                          .partials = tsr__arena_new(scratch, accums * sizeof(tsr__partial **)),
                          .extents = tsr__arena_new(scratch, accums * sizeof(tsr__extent)) };
   bool good = b->exec.values && b->exec.partials && b->exec.extents;
-  return good && bind_numbers(l, b, at) ? b : NULL;
+  return good && bind_region_numbers(l, b, at) ? b : NULL;
 }
 
-/* Values of the run before; what was handed on is held elsewhere. */
+/* Releases the values of the run before; carries that were handed on are held elsewhere. */
 static void clear_values(body *b)
 {
   for (int n = 0; n < b->program.node_count; n++) {
@@ -96,7 +96,7 @@ static void clear_values(body *b)
   }
 }
 
-/* What the region's runs did and moved counts as the step's. */
+/* Adds the region's traffic and counts to the step's. */
 static void close_body(looping *l, body *b)
 {
   if (!b) return;
@@ -108,9 +108,9 @@ static void close_body(looping *l, body *b)
   tsr__arena_free(&b->scratch);
 }
 
-/* Gives a region its arguments. `take`: the carries are its own from now on. A value that a body
- * owns alone may be written over by its kernels, which is what makes a carry of a large array cost
- * one buffer and not one a step. */
+/* Gives a region its arguments. `take`: the carries are its own from now on. Kernels may
+ * overwrite a value that a body owns alone; so a carry of a large array costs one buffer and not
+ * one a step. */
 static void bind_values(looping *l, body *b, bool take)
 {
   for (int i = 0; i < b->inner->argument_count; i++) {
@@ -122,7 +122,7 @@ static void bind_values(looping *l, body *b, bool take)
   }
 }
 
-/* The numbers are the same in every run but that of the step. */
+/* Runs a body; of its numbers only the step's changes. */
 static tsr_status run_body(body *b, int64_t number)
 {
   tsr__arena_reset(&b->scratch, b->first, sizeof b->first);
@@ -134,9 +134,9 @@ static tsr_status run_body(body *b, int64_t number)
   return status;
 }
 
-/* Takes as many results out of a run as there are carries, before it lets go of them: the next step
- * takes what this one gave. Held before the old one is released: a step may give on what it was
- * given. */
+/* Takes the carries out of a run before its values are released: they are the next step's
+ * arguments. The new value is held before the old one is released: a step may return its own
+ * argument. */
 static void take_carries(const looping *l, body *b, tsr__value **out)
 {
   for (int i = 0; i < l->attr->carries; i++) {
@@ -150,8 +150,8 @@ static void take_carries(const looping *l, body *b, tsr__value **out)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* A stack is whole along its first dim on each device, so that a step's array is a run of elements
- * of each part. */
+/* A stack is whole along its first dim on each device, so that a step's array is a range of
+ * elements of each part. */
 static bool open_stack(const looping *l, stack *s, tsr__value *of)
 {
   s->of = of;
@@ -166,7 +166,7 @@ static bool open_stack(const looping *l, stack *s, tsr__value *of)
   return s->each;
 }
 
-/* Copies between an array and its place in a stack of such, on each device: `at` is which. */
+/* Copies between an array and its place number `at` in a stack, on each device. */
 static void copy_step(const stack *s, const tsr__value *one, int64_t at, bool out)
 {
   const tsr__devices *devices = tsr__devices_of(s->of->rt);
@@ -187,8 +187,8 @@ static void copy_step(const stack *s, const tsr__value *one, int64_t at, bool ou
   }
 }
 
-/* Whether nobody has what a step saw any more, nor its memory. Looked at before each step: a region
- * may have given its slice on as a carry, or as part of one. */
+/* Whether nobody else holds a step's slice or its memory. This is checked before each step: a
+ * region may have returned its slice as a carry, or as part of one. */
 static bool is_free(const tsr__value *one)
 {
   if (atomic_load_explicit(&one->refs, memory_order_acquire) != 1) return false;
@@ -197,8 +197,8 @@ static bool is_free(const tsr__value *one)
   return true;
 }
 
-/* Where a step finds its slice: where the one before had its own, unless somebody still has it. */
-static tsr__value *room_of(const looping *l, const body *b, int argument, stack *s)
+/* The value for a step's slice: the one of the step before, unless somebody still holds it. */
+static tsr__value *find_slice_memory(const looping *l, const body *b, int argument, stack *s)
 {
   if (s->one && is_free(s->one)) return s->one;
   const tsr__gnode *leaf = &b->program.nodes[argument];
@@ -210,14 +210,14 @@ static tsr__value *room_of(const looping *l, const body *b, int argument, stack 
   return s->one;
 }
 
-/* What a step sees of the slices. Each is an array of its own, which the region reads like any. */
+/* Copies out the slices of a step. Each is an array of its own, which the region reads like any. */
 static tsr_status take_slices(looping *l, body *b, int64_t at)
 {
   for (int i = 0; i < b->inner->argument_count; i++) {
     int operand = b->inner->operands[i];
     if (operand < l->attr->carries || operand >= l->attr->carries + l->attr->slices) continue;
     stack *s = &l->slices[operand - l->attr->carries];
-    tsr__value *one = room_of(l, b, b->inner->arguments[i], s);
+    tsr__value *one = find_slice_memory(l, b, b->inner->arguments[i], s);
     if (!one) return l->exec->error->status;
     copy_step(s, one, at, true);
     tsr__value_hold(one);
@@ -226,7 +226,7 @@ static tsr_status take_slices(looping *l, body *b, int64_t at)
   return TSR_OK;
 }
 
-/* Only stacks that somebody reads are made. */
+/* Makes the stacked results that some node reads. */
 static tsr_status make_stacks(const looping *l, stack *stacks)
 {
   const tsr__program *program = l->exec->program;
@@ -238,12 +238,12 @@ static tsr_status make_stacks(const looping *l, stack *stacks)
     if (!l->read[i]) continue;
     l->results[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
     if (!l->results[i]) return l->exec->error->status;
-    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory(l->exec);
+    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory_for_loop(l->exec);
   }
   return TSR_OK;
 }
 
-/* Puts what a step made into its place in the stacks. */
+/* Copies a step's results to their place in the stacks. */
 static void put_slices(const looping *l, const body *b, const stack *stacks, int64_t at)
 {
   for (int i = (int)l->attr->carries; i < l->count; i++)
@@ -252,14 +252,14 @@ static void put_slices(const looping *l, const body *b, const stack *stacks, int
 
 /* ---- the three ------------------------------------------------------------------------------- */
 
-/* Invariant: before step k the carries are values[0 .. carries - 1], and places of steps before are
- * filled in the stacks. */
+/* Invariant: before step k the carries are values[0 .. carries - 1], and the stacks hold the
+ * places of all steps before. */
 static tsr_status run_scan(looping *l)
 {
   body *b = l->bodies[0];
   int64_t steps = tsr__loop_steps(l->attr, l->g, l->exec->program->params);
   stack *stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
-  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory(l->exec);
+  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory_for_loop(l->exec);
   for (int64_t k = 0; k < steps && !status; k++) {
     int64_t at = l->attr->reverse ? steps - 1 - k : k;
     status = take_slices(l, b, at);
@@ -278,8 +278,8 @@ static tsr_status run_scan(looping *l)
   return status;
 }
 
-/* The condition sees the carries and leaves them; the body takes them. One element is fetched by
- * the host for each turn. In several processes fetching is a meeting, so all take as many turns. */
+/* The condition reads the carries and leaves them; the body takes them. The host fetches one
+ * element each turn. In several processes the fetch is a meeting, so all take as many turns. */
 static tsr_status run_while(looping *l)
 {
   tsr_status status = TSR_OK;
@@ -304,7 +304,7 @@ static tsr_status run_while(looping *l)
   return status;
 }
 
-/* The number may be out of range: the first or last region is taken then. */
+/* Runs the region of a number; out of range, the first or last region. */
 static tsr_status run_switch(looping *l)
 {
   int64_t at = 0, last = l->region_count - 1;
@@ -323,8 +323,8 @@ static tsr_status run_switch(looping *l)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* The first of a node's regions among all of the plan's. They stand one behind the other, in the
- * order of the regions. */
+/* The first of a node's regions among all of the plan's. They follow each other in the order of
+ * the regions. */
 static int first_inner(const tsr__plan *plan, int node)
 {
   int i = 0;
@@ -332,8 +332,8 @@ static int first_inner(const tsr__plan *plan, int node)
   return i;
 }
 
-/* Operands but slices are held for all steps. */
-static tsr_status open_loop(looping *l)
+/* Opens the bodies and holds the operands, except slices, for all steps. */
+static tsr_status hold_loop_operands(looping *l)
 {
   tsr__exec *exec = l->exec;
   tsr__arena *scratch = exec->scratch;
@@ -344,17 +344,18 @@ static tsr_status open_loop(looping *l)
   l->results = tsr__arena_new(scratch, most * sizeof *l->results);
   l->read = tsr__arena_new(scratch, most);
   l->slices = tsr__arena_new(scratch, ((size_t)l->attr->slices + 1) * sizeof *l->slices);
-  if (!l->bodies || !l->values || !l->results || !l->read || !l->slices) return no_memory(exec);
+  if (!l->bodies || !l->values || !l->results || !l->read || !l->slices)
+    return no_memory_for_loop(exec);
   for (int r = 0; r < l->region_count; r++) {
     l->bodies[r] = open_body(l, first + r);
-    if (!l->bodies[r]) return no_memory(exec);
+    if (!l->bodies[r]) return no_memory_for_loop(exec);
   }
-  /* Slices are read where they lie, a step at a time. */
+  /* Slices are read in place, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {
     bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
     if (slice) { /* a step's own */
       stack *s = &l->slices[i - l->attr->carries];
-      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory(exec);
+      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory_for_loop(exec);
       continue;
     }
     l->values[i] = tsr__value_in(exec, l->node, i);
@@ -363,7 +364,8 @@ static tsr_status open_loop(looping *l)
   return TSR_OK;
 }
 
-/* RESULT nodes stand behind their node; each holds its own. */
+/* Marks the results that RESULT nodes read, or with `give` hands them out. RESULT nodes follow
+ * their node; each holds its own value. */
 static void for_parts(looping *l, bool give)
 {
   const tsr__program *program = l->exec->program;
@@ -377,7 +379,7 @@ static void for_parts(looping *l, bool give)
   }
 }
 
-/* Values that nobody reads are let go of with the step. */
+/* Values that nobody reads are released with the step. */
 tsr_status tsr__exec_loop(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -387,7 +389,7 @@ tsr_status tsr__exec_loop(tsr__exec *exec, int node)
                 .count = g->result_count,
                 .g = g,
                 .attr = tsr__attr_of(exec->program, g) };
-  tsr_status status = open_loop(&l);
+  tsr_status status = hold_loop_operands(&l);
   if (!status) {
     for_parts(&l, false);
     status = l.attr->kind == TSR__LOOP_SCAN    ? run_scan(&l)

@@ -28,15 +28,15 @@ static bool cut_alike(const tsr_sharding *a, int from, const tsr_sharding *b, in
 }
 
 /* The first dim from `d` on of which devices have more than one index. */
-static int next_dim(const tsr__program *program, const tsr__gnode *g, int d)
+static int next_cut_dim(const tsr__program *program, const tsr__gnode *g, int d)
 {
   while (d < g->rank && is_single(program, g, d)) d++;
   return d;
 }
 
 /* Whether a view passes on all of an operand's dim, cut as it was. */
-static bool passes_on(const tsr__program *program, const tsr__gnode *g, const tsr__viewdim *dim,
-                      int k)
+static bool view_passes_dim(const tsr__program *program, const tsr__gnode *g,
+                            const tsr__viewdim *dim, int k)
 {
   const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
   if (dim->start || dim->step != 1 || in->dims[k] != g->dims[dim->dim]) return false;
@@ -52,17 +52,17 @@ static bool shows_in_order(const tsr__program *program, const tsr__gnode *g)
   if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || g->in_count != 1) return false;
   const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
   tsr__viewing view = tsr__view_of(program, g, 0);
-  int to = next_dim(program, g, 0);
+  int to = next_cut_dim(program, g, 0);
   if (view.linear) return true;
   for (int k = 0; k < in->rank; k++) {
     const tsr__viewdim *dim = &view.dims[k];
     if (is_single(program, in, k)) {
-      if (in->dims[k] > 1 && !passes_on(program, g, dim, k)) return false;
+      if (in->dims[k] > 1 && !view_passes_dim(program, g, dim, k)) return false;
       continue;
     }
     if (to == g->rank || dim->dim != to || dim->start || dim->step != 1) return false;
     if (in->dims[k] != g->dims[to]) return false;
-    to = next_dim(program, g, to + 1);
+    to = next_cut_dim(program, g, to + 1);
   }
   return to == g->rank;
 }

@@ -3,27 +3,27 @@
  *   value        parts  0 1 | - -     of a process that has devices 0 and 1 of four
  *   what is seen parts  0 1 | 2 3     2 and 3 lie in the other's memory and are read there
  *
- * Each process tells where its parts lie, all wait for each other and read. What was told is held
- * until the next meeting, which others come to when they have read; of much memory they wait for
- * that. Short parts stand in the note itself, which others look at anyway:
+ * Each process publishes where its parts lie, all wait for each other and read. A published part is
+ * held until the next meeting, to which peers come after they have read; after large reads they
+ * wait for each other at once. Short parts stand in the note itself, which peers read anyway:
  *
  *   note of process 1    | where 2 | where 3 |  ...  | part 2 | part 3 |       by 64 bytes
- * Whether a value needs all this follows from how it lies alone, so that all processes meet
- * or none does. */
+ * Whether a value needs all this follows from its sharding alone, so that either all processes
+ * meet or none. */
 #include "execute/engine.h"
 
-/* More than LARGE_BYTES is not left lent until the next meeting, which may be far off: all wait
- * until everybody has read (tsr__unsee). */
+/* More than LARGE_BYTES is not left published until the next meeting, which may be far off: all
+ * wait until everybody has read (tsr__unsee). */
 enum { LARGE_BYTES = 1 << 26, NOTE_BYTES = 1024, PART_UNIT = 64 };
-#define INSIDE (UINT64_C(1) << 63) /* of a place: it is in the note */
+#define INSIDE (UINT64_C(1) << 63) /* a place with this bit is an offset into the note */
 
 tsr__peers *tsr__peers_of(const tsr_runtime *rt)
 {
   return rt->slots[TSR__SLOT_PEERS];
 }
 
-/* Then some device is in another process than that which differs from it by these axes alone and is
- * first there. */
+/* Compares the process of each device with that of the first device of its group along these
+ * axes. */
 bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned axes)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
@@ -39,7 +39,7 @@ bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned
   return false;
 }
 
-/* The process of a replica, of what a leader and all its replicas hold. */
+/* The process of one replica of a leader's part. */
 static int process_of_replica(const tsr__topology *topology, const tsr_sharding *sharding,
                               int leader, int replica)
 {
@@ -56,7 +56,7 @@ static int replica_count(const tsr_sharding *sharding)
 bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
                         int process)
 {
-  /* What has no mesh every process has; of a sum that is left unreduced replicas are zeros. */
+  /* Every process has an array without a mesh. The replicas of an unreduced sum are zeros. */
   if (!sharding->mesh) return true;
   const tsr__topology *topology = tsr__topology_of(rt);
   int device = tsr__position_device(sharding, position);
@@ -80,13 +80,13 @@ static bool are_everywhere(const tsr__topology *topology, const tsr_sharding *sh
   return processes == topology->process_count;
 }
 
-/* Whether every process has all parts of what lies so. What lies so is read where it is, and nobody
- * meets for it. */
+/* Whether every process has all parts of an array of this sharding. Such an array is read in
+ * place, and nobody meets for it. */
 static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
   if (!sharding->mesh || sharding->mesh->own || topology->process_count == 1) return true;
-  /* Of a sum that is left unreduced the others have zeros. */
+  /* The other replicas of an unreduced sum are zeros. */
   int replicas = replica_count(sharding);
   if (sharding->unreduced || replicas < topology->process_count) return false;
   for (int i = 0; i < tsr__positions(sharding) / replicas; i++) {
@@ -96,22 +96,23 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
   return true;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
-static size_t bytes_of(const tsr__value *value, int position)
+static size_t bytes_of_part(const tsr__value *value, int position)
 {
   tsr_box box;
   tsr__value_box(value, position, &box);
   return tsr__device_bytes((tsr_dtype)value->dtype, tsr__box_count(&box, value->shape.rank));
 }
 
-/* Memory that the user lent is not where others can read: it is copied. */
+/* The buffer of a part that peers can read. Memory that the user lent is not in the segment, so
+ * it is copied. */
 static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int position,
                               tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   tsr__buffer *part = value->parts[position];
-  size_t bytes = bytes_of(value, position);
+  size_t bytes = bytes_of_part(value, position);
   if (tsr__peers_has(peers, ops->map(part))) {
     tsr__buffer_hold(part);
     return part;
@@ -122,11 +123,11 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
   return copy;
 }
 
-/* Where the parts of this process lie, in the order of their positions. Offsets instead of
- * addresses: each process maps the others' segments elsewhere. Each is held by the sight, as the
- * run may let go of the value before others have read it. */
-static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
-                       tsr__error *error)
+/* Publishes where the parts of this process lie, in the order of their positions. Offsets serve
+ * instead of addresses: each process maps the others' segments elsewhere. The sight holds each
+ * part, as the run may release the value before peers have read it. */
+static tsr_status tell_places(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
+                              tsr__error *error)
 {
   for (int p = 0; p < value->part_count; p++) {
     if (!value->parts[p]) continue;
@@ -139,16 +140,16 @@ static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *s
   return TSR_OK;
 }
 
-/* `made`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
- * and on one of this process's own, nobody else has a part. */
-static bool is_wanted(const tsr__value *value, bool made)
+/* `made`: also a value of which every process has replicas, as these may not be filled yet. An
+ * array without a mesh, or on this process's own mesh, has no parts elsewhere. */
+static bool needs_sight(const tsr__value *value, bool made)
 {
   if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
   return made || !is_everywhere(value->rt, &value->sharding);
 }
 
-/* Bytes of each part, once, as notes and memory are made by them. Where nothing is cut all parts
- * are the first one. */
+/* Computes the bytes of each part once, as notes and memory need them. If no dim is sharded, all
+ * parts are as large as the first. */
 static void find_sizes(const tsr__sight *sight, const tsr__value **values)
 {
   size_t *out = sight->sizes;
@@ -156,7 +157,7 @@ static void find_sizes(const tsr__sight *sight, const tsr__value **values)
     if (!sight->wanted[i]) continue;
     bool cut = values[i]->rows || tsr__used_axes(&values[i]->sharding);
     for (int p = 0; p < values[i]->part_count; p++)
-      out[p] = p && !cut ? out[0] : bytes_of(values[i], p);
+      out[p] = p && !cut ? out[0] : bytes_of_part(values[i], p);
     out += values[i]->part_count;
   }
 }
@@ -166,9 +167,9 @@ static size_t in_units(size_t bytes)
   return (bytes + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
 }
 
-/* Parts of this process are put behind the places; returns where they end. */
-static size_t put_inside(const tsr__value *value, tsr__sight *sight, const size_t *sizes,
-                         char *note, size_t at)
+/* Puts the parts of this process after the places in the note; returns where they end. */
+static size_t put_parts_in_note(const tsr__value *value, tsr__sight *sight, const size_t *sizes,
+                                char *note, size_t at)
 {
   for (int p = 0; p < value->part_count; p++) {
     size_t bytes = sizes[p];
@@ -180,7 +181,7 @@ static size_t put_inside(const tsr__value *value, tsr__sight *sight, const size_
   return at;
 }
 
-/* Bytes of a note with all parts of a process in it, and where they begin. */
+/* The bytes of a note with all parts of a process in it; `first` is where they begin. */
 static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, int process,
                            size_t *first)
 {
@@ -198,7 +199,7 @@ static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, i
   return *first + bytes;
 }
 
-/* Whether all processes have what they bring in their notes; all say the same. */
+/* Whether all parts of all processes fit in their notes; all processes give the same answer. */
 static bool all_inside(const tsr__sight *sight, const tsr__value **values)
 {
   int processes = tsr__topology_of(sight->rt)->process_count;
@@ -208,8 +209,10 @@ static bool all_inside(const tsr__sight *sight, const tsr__value **values)
   return true;
 }
 
-/* All tell where their parts lie. `made`: what is being made is read where it lies. */
-static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made, tsr__error *error)
+/* All processes publish where their parts lie. `made`: values that are being made are read in
+ * place. */
+static tsr_status gather_places(tsr__sight *sight, const tsr__value **values, bool made,
+                                tsr__error *error)
 {
   _Alignas(PART_UNIT) char note[NOTE_BYTES];
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -221,8 +224,8 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    if (inside) at = put_inside(values[i], sight, sizes, note, at);
-    else status = tell(peers, values[i], sight, error);
+    if (inside) at = put_parts_in_note(values[i], sight, sizes, note, at);
+    else status = tell_places(peers, values[i], sight, error);
     sizes += values[i]->part_count;
   }
   size_t places = (size_t)sight->told_count * sizeof *sight->offsets;
@@ -233,7 +236,7 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
   return status;
 }
 
-/* ---- what is seen ---------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static tsr_status says_less(int process, tsr__error *error)
 {
@@ -241,7 +244,7 @@ static tsr_status says_less(int process, tsr__error *error)
                         "process %d published fewer shards than this process expects", process);
 }
 
-/* A part of another process, by its place, where it lies. */
+/* A part of another process as a buffer over the memory at its place. */
 static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place, size_t bytes,
                              tsr__error *error)
 {
@@ -255,9 +258,11 @@ static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place
   return part;
 }
 
-/* The value that will be seen, with what is here; `sizes`: with memory for all else, too. Before
- * the meeting, so that who finds no memory tells the others there. */
-static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__error *error)
+/* The value that will have all parts, with those that are here; if `sizes` is set, memory for
+ * the others is allocated, too. This comes before the meeting, so that a process without memory
+ * reports it there. */
+static tsr__value *prepare_seen_value(const tsr__value *value, const size_t *sizes,
+                                      tsr__error *error)
 {
   tsr_runtime *rt = value->rt;
   tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, value->rows };
@@ -275,11 +280,12 @@ static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__er
   return seen;
 }
 
-/* `next` [process]: the number of its next place. What is not in the note borrows the other
- * process's memory (no release): who reads it must be done before the next meeting. A part that is
- * here counts in its process's note as well, so that places stay in step. */
-static tsr_status fill(const tsr__sight *sight, const tsr__value *value, const size_t *sizes,
-                       tsr__value *seen, tsr__error *error)
+/* Fills in remote parts. `next` [process] counts its places that were read. A part that is not
+ * in the note borrows the other process's memory (no release): its readers must end before the
+ * next meeting. A part that is here counts in its process's note as well, so that places stay in
+ * step. */
+static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *value,
+                                  const size_t *sizes, tsr__value *seen, tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   const tsr__peers_note *notes = sight->notes;
@@ -302,7 +308,7 @@ static tsr_status fill(const tsr__sight *sight, const tsr__value *value, const s
     seen->parts[p] = part;
     if (!part) return error->status;
     if (!(place & INSIDE)) continue;
-    /* A copy: a note may be written over before it is read. */
+    /* The part is copied: a note may be overwritten before the part is read. */
     place &= ~INSIDE;
     if (place > notes[process].size || bytes > notes[process].size - place)
       return says_less(process, error);
@@ -315,9 +321,10 @@ typedef struct byte_range {
   size_t from, count;
 } byte_range;
 
-/* What is read at a position is got where another host's process has it; what came with the note
- * is there. */
-static void fetch(const tsr__sight *sight, const tsr__value *seen, int position, byte_range range)
+/* Requests a range of a position's part from another host's process; a part that came with the
+ * note is here already. */
+static void fetch_range(const tsr__sight *sight, const tsr__value *seen, int position,
+                        byte_range range)
 {
   int device = tsr__position_device(&seen->sharding, position);
   int process = tsr__device_process(tsr__topology_of(seen->rt), device);
@@ -326,10 +333,10 @@ static void fetch(const tsr__sight *sight, const tsr__value *seen, int position,
   tsr__peers_fetch(tsr__peers_of(sight->rt), process, at + range.from, range.count);
 }
 
-/* The position that a replica is read at instead: one that is here, else the first. Of a sum that
- * is left unreduced the others have zeros of their own. So that of ten replicas in another process
- * one is fetched, and the nine others share it. */
-static int stand_in(const tsr__value *value, int position)
+/* The position that a replica is read at instead: one that is here, else the first. So of ten
+ * replicas in another process one is fetched, and the nine others share it. Replicas of an
+ * unreduced sum stay: each is zeros of its own, except the one with the addends. */
+static int find_stand_in(const tsr__value *value, int position)
 {
   int leader = tsr__replica_leader(&value->sharding, position), near;
   if (!tsr__holds(&value->sharding, position)) return position;
@@ -337,13 +344,14 @@ static int stand_in(const tsr__value *value, int position)
   return near >= 0 ? near : tsr__holds(&value->sharding, leader) ? leader : position;
 }
 
-/* Replicas are read where there is one; `all`: gets all that is elsewhere, once. */
-static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value *seen, bool all)
+/* Lets replicas share one part; `all`: requests all remote parts, each once. */
+static void settle_replicas(const tsr__sight *sight, const tsr__value *value, tsr__value *seen,
+                            bool all)
 {
   for (int p = 0; p < seen->part_count; p++) {
-    int from = stand_in(value, p);
+    int from = find_stand_in(value, p);
     if (all && from == p && !value->parts[p])
-      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -351,7 +359,7 @@ static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value 
   }
 }
 
-static size_t room_of(const tsr__sight *sight, int positions, int processes)
+static size_t sight_bytes(const tsr__sight *sight, int positions, int processes)
 {
   return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
          (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t) + sizeof(size_t)) +
@@ -361,10 +369,10 @@ static size_t room_of(const tsr__sight *sight, int positions, int processes)
 /* One block:
  *    the sight | made[count] | told[positions] | offsets[positions] | sizes[positions] | notes[n]
  *    | next[n] | wanted[count]
- * The sight is copied there when it is to last longer. */
+ * The sight is copied there if it must outlive its caller. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
 {
-  sight->room_bytes = room_of(sight, positions, processes);
+  sight->room_bytes = sight_bytes(sight, positions, processes);
   tsr__sight *block = tsr__new(&sight->rt->heap, sight->room_bytes);
   if (!block) return false;
   sight->made = (tsr__value **)(block + 1);
@@ -385,9 +393,10 @@ static void close_sight(tsr__sight *sight)
   *sight = (tsr__sight){ .rt = sight->rt };
 }
 
-/* The block is the sight's own memory and goes with it, hence the copy. Where somebody is gone
- * nobody waits for the rest, who may be writing results: a process that was stopped and taken for
- * dead wakes whenever it likes. That memory is nobody else's until the runtime closes. */
+/* Closes a sight after peers have read. The block is the sight's own memory and is freed with
+ * it, hence the copy. If a process is gone, nobody waits for the rest, and one of them may still
+ * write results: a process that was stopped and taken for failed can wake at any time. That
+ * memory stays unused until the runtime closes. */
 static void close_later(void *user, bool came)
 {
   tsr__sight *block = user, own = *block;
@@ -408,8 +417,8 @@ void tsr__sights_drop(tsr__sight *held)
   }
 }
 
-/* What was told stays as it is until all have come to the next meeting. */
-static void put_by(tsr__sight *sight)
+/* Keeps the published parts unchanged until all have come to the next meeting. */
+static void hold_sight_back(tsr__sight *sight)
 {
   tsr__sight *block = (tsr__sight *)sight->made - 1;
   *block = *sight;
@@ -417,67 +426,70 @@ static void put_by(tsr__sight *sight)
   tsr__peers_later(tsr__peers_of(block->rt), close_later, block);
 }
 
-/* After a failure others read what does not count any more, but results they may be writing, if any
- * of them can have found where these are. */
-static void give_up(tsr__sight *sight)
+/* After a failure peers no longer need this process's parts. Results are kept, however, as peers
+ * may be writing them if they can have read where these lie. */
+static void give_up_sight(tsr__sight *sight)
 {
-  if (sight->result_count && tsr__peers_met(tsr__peers_of(sight->rt))) put_by(sight);
+  if (sight->result_count && tsr__peers_met(tsr__peers_of(sight->rt))) hold_sight_back(sight);
   else close_sight(sight);
 }
 
-/* How values are seen: all of them is got, or what is asked for; or they are being made. */
+/* How values are read: all elements are fetched, or only requested ones; or the values are being
+ * made. */
 typedef enum seeing { WHOLE, PIECES, MADE } seeing;
 
-static bool is_made(const tsr__sight *sight, int i, seeing how)
+static bool is_made_value(const tsr__sight *sight, int i, seeing how)
 {
   return how == MADE || i >= sight->count - sight->result_count;
 }
 
-/* In the same order in each process, as notes have no names: tell of all values, meet, then read
- * them one after another. A value is replaced in the list only once it is whole. */
+/* Publishes the parts of all values, meets, then reads one value after another, in the same
+ * order in each process, as notes have no names. A value is replaced in the list only once it
+ * has all parts. */
 static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
   int positions = 0, wanted = 0;
   size_t bytes = 0;
   for (int i = 0; peers && i < sight->count; i++)
-    if (is_wanted(values[i], is_made(sight, i, how))) {
+    if (needs_sight(values[i], is_made_value(sight, i, how))) {
       positions += values[i]->part_count;
       bytes += tsr__device_bytes((tsr_dtype)values[i]->dtype, tsr__shape_count(&values[i]->shape));
       wanted++;
     }
   if (!wanted) return TSR_OK;
-  /* Of the whole arrays, so that all processes say the same. */
+  /* The bytes are those of whole arrays, so that all processes give the same answer. */
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   for (int i = 0; i < sight->count; i++)
-    sight->wanted[i] = is_wanted(values[i], is_made(sight, i, how));
+    sight->wanted[i] = needs_sight(values[i], is_made_value(sight, i, how));
   find_sizes(sight, values);
-  /* Results that others write are waited for at the run's END, so nothing is promised then. */
+  /* Results that peers write are awaited at the run's END, so nothing is promised then. */
   bool inside = sight->promise && !sight->result_count && all_inside(sight, values);
   tsr_status status = TSR_OK;
   const size_t *sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    sight->made[i] = prepare(values[i], inside ? sizes : NULL, error);
+    sight->made[i] = prepare_seen_value(values[i], inside ? sizes : NULL, error);
     if (!sight->made[i]) status = error->status;
     sizes += values[i]->part_count;
   }
   if (!status && inside) tsr__peers_promise(peers, sight->promise);
-  if (!status) status = gather(sight, values, how == MADE, error);
+  if (!status) status = gather_places(sight, values, how == MADE, error);
   sight->met = !status;
   sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    status = fill(sight, values[i], sizes, sight->made[i], error);
+    status = fill_seen_value(sight, values[i], sizes, sight->made[i], error);
     sizes += values[i]->part_count;
-    if (!status && !is_made(sight, i, how)) settle(sight, values[i], sight->made[i], how == WHOLE);
+    if (!status && !is_made_value(sight, i, how))
+      settle_replicas(sight, values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
   if (!status && sight->result_count) status = tsr__peers_still_here(peers, error);
-  if (status) give_up(sight);
+  if (status) give_up_sight(sight);
   return status;
 }
 
@@ -512,13 +524,13 @@ bool tsr__sight_is_far(const tsr__sight *sight)
   return sight->made && peers && tsr__peers_hosts(peers) > 1;
 }
 
-/* A box of a part, as it lies: elements along each dim, of so many from the first one on. */
+/* A box of a part in memory: by dim its first index, its size and the stride of elements. */
 typedef struct extent {
   int64_t first[TSR_MAX_RANK], size[TSR_MAX_RANK], stride[TSR_MAX_RANK];
 } extent;
 
-/* Steps make it wider than what is copied of it. False: it is empty. */
-static bool find_extent(const tsr__box_copy *copy, extent *out)
+/* Finds the box that a copy reads; steps make it wider than the copy's size. False: it is empty. */
+static bool find_copy_extent(const tsr__box_copy *copy, extent *out)
 {
   int64_t stride = 1;
   for (int d = copy->rank - 1; d >= 0; d--) {
@@ -533,7 +545,7 @@ static bool find_extent(const tsr__box_copy *copy, extent *out)
   return true;
 }
 
-/* From the first element to the last; bits by whole words. */
+/* The bytes from the first element to the last; bits by whole words. */
 static byte_range hull_of(const tsr__box_copy *copy, const extent *e)
 {
   int64_t first = 0, last = 0;
@@ -546,7 +558,8 @@ static byte_range hull_of(const tsr__box_copy *copy, const extent *e)
   return (byte_range){ from, tsr__device_bytes(copy->dtype, last + 1) - from };
 }
 
-/* The dims from which on all is taken make one run; those along the dim before go together. */
+/* The last dims that are read whole make one run; runs along the dim before are requested
+ * together. */
 void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
                          const tsr__box_copy *copy)
 {
@@ -556,7 +569,7 @@ void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
   const char *at = tsr__devices_of(sight->rt)->ops->map((tsr__buffer *)(uintptr_t)from);
   int owner = tsr__peers_owner(peers, at), d = copy->rank;
   int64_t run = 1, outer = 1, element = (int64_t)tsr_dtype_size(copy->dtype);
-  if (owner < 0 || !find_extent(copy, &e)) return;
+  if (owner < 0 || !find_copy_extent(copy, &e)) return;
   for (bool whole = true; d > 0 && whole; d--) {
     run *= e.size[d - 1];
     whole = e.size[d - 1] == copy->from_dims[d - 1];
@@ -580,7 +593,7 @@ void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
   }
 }
 
-/* Bits are got by whole bytes. */
+/* Bits are requested by whole bytes. */
 void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
 {
   tsr__value *seen = sight->made ? sight->made[part->value] : NULL;
@@ -588,33 +601,33 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   size_t from = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + 1) -
                 tsr__device_bytes((tsr_dtype)seen->dtype, 1);
   size_t end = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + part->count);
-  fetch(sight, seen, part->position, (byte_range){ from, end - from });
+  fetch_range(sight, seen, part->position, (byte_range){ from, end - from });
 }
 
-/* A replica is read at its first position, or here (stand_in). */
+/* A replica is read at its first position, or here (find_stand_in). */
 void tsr__sight_want_all(const tsr__sight *sight, int value)
 {
   const tsr__value *seen = sight->made ? sight->made[value] : NULL;
   for (int p = 0; seen && p < seen->part_count; p++)
     if (!tsr__holds(&seen->sharding, p) || tsr__replica_leader(&seen->sharding, p) == p)
-      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
 }
 
-/* Nothing was made where nothing is to be seen, and nothing was asked for. */
+/* Without remote parts no sight was opened, and nothing was requested. */
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error)
 {
   return sight->made ? tsr__peers_fetched(tsr__peers_of(sight->rt), error) : TSR_OK;
 }
 
-/* On a failure nothing is kept for others: the run ends with it, and they are told so when they
- * leave. What is large is parted with at once, all else at the next meeting. */
+/* On a failure nothing is kept for peers: the run ends with it, and they learn that when they
+ * leave. After large reads all processes wait for each other at once, else at the next meeting. */
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
   if (!sight->made) return status;
   if (sight->result_count) {
     bool parts = !status && (sight->large || !sight->ends);
-    put_by(sight);
+    hold_sight_back(sight);
     return parts ? tsr__peers_part(peers, error) : status;
   }
   if (status || !sight->met || sight->large) {
@@ -622,20 +635,20 @@ tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
     close_sight(sight);
     return status;
   }
-  put_by(sight);
+  hold_sight_back(sight);
   return TSR_OK;
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
-/* A fingerprint by which processes that fetch different things find out. */
+/* A fingerprint by which processes find out that they fetch different arrays. */
 static uint64_t print_of(const tsr__value *value, const char *what)
 {
   uint64_t hash = tsr__hash(what, strlen(what), value->dtype);
   return tsr__hash(value->shape.dims, (size_t)value->shape.rank * sizeof(int64_t), hash);
 }
 
-/* Where something is seen the run stays open until tsr__host_saw. */
+/* If parts are remote, the run stays open until tsr__host_saw. */
 tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight *sight,
                           tsr__error *error)
 {
@@ -651,7 +664,7 @@ tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight
   return tsr__peers_leave(peers, status, error);
 }
 
-/* Where nothing was seen no run is open. */
+/* If no part was remote, no run is open. */
 tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -661,8 +674,8 @@ tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error
   return tsr__peers_leave(peers, status, error);
 }
 
-/* Where the value is there they read it; else they evaluate it first. An array's `shared` is set
- * when it was made of what lies on a mesh of all, so all have it alike. */
+/* Whether peers wait for an array: they read its value, or evaluate it first. An array's
+ * `shared` is set when it was made of arrays on a mesh of all processes, so all processes agree. */
 static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
 {
   const tsr__value *value = a ? a->value : NULL;
@@ -671,9 +684,8 @@ static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
   return refusal->fetches && !is_everywhere(value->rt, &value->sharding);
 }
 
-/* The fingerprint 0 says that nothing is to be done but to tell of the failure
- * (tsr__peers_work). */
-static void refuse(tsr_runtime *rt, const tsr__refusal *refusal)
+/* The fingerprint 0 says that the work is only to report a failure (tsr__peers_work). */
+static void refuse_run(tsr_runtime *rt, const tsr__refusal *refusal)
 {
   tsr__peers *peers = tsr__peers_of(rt);
   if (!peers || !refusal->status) return;
@@ -688,7 +700,7 @@ bool tsr__refuse_fetches(tsr__value *const *values, int count, const tsr__refusa
   int first = 0;
   while (first < count && is_everywhere(values[first]->rt, &values[first]->sharding)) first++;
   if (first == count) return false;
-  refuse(values[first]->rt, refusal);
+  refuse_run(values[first]->rt, refusal);
   return true;
 }
 
@@ -697,5 +709,5 @@ void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
   const tsr_array *first = NULL;
   for (int i = 0; i < arrays.count && !first; i++)
     if (others_wait(arrays.at[i], refusal)) first = arrays.at[i];
-  if (first) refuse(first->node.scope->rt, refusal);
+  if (first) refuse_run(first->node.scope->rt, refusal);
 }

@@ -7,14 +7,14 @@
  *              |dot| |tanh|                          a kernel: from the first task of the device's
  *   device 1   |dot|   |tanh|                        part to the last; others: as long as the step
  *
- * What a kernel is called follows from what it stores and reduces. */
+ * A kernel's name follows from the results that it stores and reduces. */
 #include "execute/engine.h"
 
 #include <stdio.h>
 
 enum { NAMES = 4, NAME_BYTES = 120 };
 
-/* The name of what a kernel or a combining step makes, "tanh, sum". */
+/* The names of the results of a kernel or a combining step, "tanh, sum". */
 typedef struct naming {
   const tsr__exec *exec;
   int count;
@@ -24,7 +24,7 @@ typedef struct naming {
 } naming;
 
 /* A kernel of many results is named by its first few, and stands at the line of the last one. */
-static void add_name(naming *n, int node)
+static void add_node_name(naming *n, int node)
 {
   const tsr__program *program = n->exec->program;
   if (program->sites && program->sites[node]) n->site = program->sites[node];
@@ -37,11 +37,12 @@ static void add_name(naming *n, int node)
 static void add_finals(naming *n, int accum)
 {
   const tsr__schedule *schedule = &n->exec->plan->schedule;
-  for (int f = schedule->first_final[accum]; f >= 0; f = schedule->next_final[f]) add_name(n, f);
+  for (int f = schedule->first_final[accum]; f >= 0; f = schedule->next_final[f])
+    add_node_name(n, f);
 }
 
-/* What the plan says of a node that crosses devices; NULL: it does not. */
-static const tsr__note *note_of(const tsr__exec *exec, int node)
+/* The plan's note of a node that crosses devices, or NULL. */
+static const tsr__note *find_move_note(const tsr__exec *exec, int node)
 {
   const tsr__partitioned *parts = &exec->plan->parts;
   for (int i = 0; i < parts->note_count; i++)
@@ -49,7 +50,7 @@ static const tsr__note *note_of(const tsr__exec *exec, int node)
   return NULL;
 }
 
-/* What crosses devices has the name of its class behind it, where the plan has a note of it. */
+/* Names a step; if the plan has a note of its traffic, the name of the collective follows. */
 static void name_step(naming *n, const tsr__step *step, tsr__event *event)
 {
   const tsr__schedule *schedule = &n->exec->plan->schedule;
@@ -58,20 +59,20 @@ static void name_step(naming *n, const tsr__step *step, tsr__event *event)
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
     event->kind = "kernel";
-    for (int i = 0; i < io->output_count; i++) add_name(n, io->outputs[i]);
+    for (int i = 0; i < io->output_count; i++) add_node_name(n, io->outputs[i]);
     for (int i = 0; i < io->accum_count; i++) add_finals(n, io->accums[i]);
   } else if (step->kind == TSR__STEP_ALL_REDUCE) {
     n->used = (size_t)snprintf(n->text, NAME_BYTES, "combine ");
     for (int a = step->first; a < step->first + step->count; a++) {
-      if (!note) note = note_of(n->exec, schedule->accums[a].node);
+      if (!note) note = find_move_note(n->exec, schedule->accums[a].node);
       add_finals(n, a);
     }
     if (!note) event->kind = "kernel";
   } else {
-    note = note_of(n->exec, step->node);
+    note = find_move_note(n->exec, step->node);
     bool moves = step->kind < TSR__STEP_ROUTINE;
     if (!moves) event->kind = step->kind == TSR__STEP_LOOP ? "loop" : "routine";
-    add_name(n, step->node);
+    add_node_name(n, step->node);
   }
   if (note && n->used < NAME_BYTES)
     snprintf(n->text + n->used, NAME_BYTES - n->used, " (%s)", tsr__move_name(note->move));
@@ -80,7 +81,7 @@ static void name_step(naming *n, const tsr__step *step, tsr__event *event)
 }
 
 /* A node of the step, which says which devices have part in it. */
-static const tsr_sharding *place_of(const tsr__exec *exec, const tsr__step *step)
+static const tsr_sharding *find_step_sharding(const tsr__exec *exec, const tsr__step *step)
 {
   const tsr__program *program = exec->program;
   int node = step->node;
@@ -110,7 +111,7 @@ void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start,
   if (!event.name) return; /* without memory it is not told */
   tsr__events_add(exec->rt, &event);
   event.bytes = 0; /* they are of all devices */
-  const tsr_sharding *sharding = place_of(exec, step);
+  const tsr_sharding *sharding = find_step_sharding(exec, step);
   const tsr__busy *busy = step->kind == TSR__STEP_KERNEL ? exec->busy : NULL;
   int positions = tsr__positions(sharding), part = 0;
   for (int p = 0; p < positions; p++) {

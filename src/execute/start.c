@@ -3,9 +3,9 @@
  *   caller   trace, plan, bind --> queue                   wait --> values on nodes, or an error
  *   runner                             --> run in order -->
  *
- * One thread a runtime, made at the first start, runs what was bound, one program after the other,
- * on the pool of workers. It touches no node and no scope: what it makes stays in the job until the
- * thread that owns the nodes waits, traces over one of them or lets them go.
+ * One thread a runtime, made at the first start, runs the bound programs one after another on the
+ * pool of workers. It touches no node and no scope: its results stay in the job until the thread
+ * that owns the nodes waits, traces over one of them or releases them.
  *
  * Several processes meet in the order in which programs run, which is that of the calls on all of
  * them: whatever else meets waits until all that was started is done, and none is left out. */
@@ -42,7 +42,7 @@ struct tsr__starter {
   bool quit;
 };
 
-static void job_free(job *j)
+static void free_start_job(job *j)
 {
   tsr__unbind(j->starter->engine, &j->exec);
   tsr__del(&j->starter->rt->heap, j, j->bytes);
@@ -76,7 +76,7 @@ static void *runner(void *user)
     bool forgotten = j->left == 0;
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->lock);
-    if (forgotten) job_free(j);
+    if (forgotten) free_start_job(j);
   }
   return NULL;
 }
@@ -91,7 +91,7 @@ static void wait_all(void *user)
   pthread_mutex_unlock(&s->lock);
 }
 
-/* NULL: no memory, or no thread; what is started is then done at once (tsr__start). */
+/* NULL: no memory, or no thread; tsr__start then runs programs at once. */
 static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__starter *s = tsr__new(&rt->heap, sizeof *s);
@@ -128,7 +128,7 @@ void tsr__starter_free(tsr__starter *s)
 {
   if (!s) return;
   tsr__peers *peers = tsr__peers_of(s->rt);
-  /* Locks are as the thread had them, and what it was at is its own. */
+  /* In a child of fork the locks are as the thread left them, so only the starter is freed. */
   if (s->process != getpid()) {
     tsr__del(&s->rt->heap, s, sizeof *s);
     return;
@@ -144,7 +144,7 @@ void tsr__starter_free(tsr__starter *s)
   pthread_join(s->thread, NULL);
   for (job *j = s->first, *next; j; j = next) { /* nobody is left to ask for them */
     next = j->next;
-    job_free(j);
+    free_start_job(j);
   }
   pthread_cond_destroy(&s->done);
   pthread_cond_destroy(&s->more);
@@ -154,8 +154,8 @@ void tsr__starter_free(tsr__starter *s)
 
 /* ---- nodes and jobs ---------------------------------------------------------------------- */
 
-/* A node goes, or has been served. What no node knows is freed by whoever is last: a job that is
- * not done yet by the runner. */
+/* A node is freed, or has its value. The last to use a job that no node refers to frees it: the
+ * runner, if the job is not done yet. */
 static void forget(tsr__pending *pending, tsr_array *array)
 {
   job *j = (job *)pending;
@@ -167,7 +167,7 @@ static void forget(tsr__pending *pending, tsr_array *array)
   pthread_mutex_lock(&j->starter->lock);
   bool last = --j->left == 0 && j->done;
   pthread_mutex_unlock(&j->starter->lock);
-  if (last) job_free(j);
+  if (last) free_start_job(j);
 }
 
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
@@ -219,8 +219,8 @@ static void enqueue(job *j)
   pthread_mutex_unlock(&j->starter->lock);
 }
 
-/* Of several processes one that has no memory for a job runs the program at once, and meets the
- * others' runners there; in a run of this thread's all is part of that one. */
+/* A process without memory for a job runs the program at once and meets the others' runners
+ * there; within a run of this thread the program is part of that run. */
 tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   tsr_runtime *rt = scope->rt;
@@ -232,7 +232,7 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
   job *j = starter ? tsr__new(&rt->heap, bytes) : NULL;
   if (!j) return tsr__evaluate(scope, roots, count, error); /* then it is done at once */
   *j = (job){ .pending = { forget }, .starter = starter, .bytes = bytes };
-  /* Behind the roots, in the same block: what is traced, as a plain list. */
+  /* The list of roots to trace follows the roots in the same block. */
   tsr_array **fresh = (tsr_array **)(j->root + count);
   take_roots(j, roots, count);
   for (int i = 0; i < j->count; i++) fresh[i] = j->root[i].array;
@@ -241,6 +241,6 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
       j->count ? tsr__prepare(engine, fresh, j->count, &j->exec, &j->cached) : TSR_OK;
   if (status) *error = j->error;
   if (!status && j->count) enqueue(j);
-  else job_free(j);
+  else free_start_job(j);
   return status ? tsr__refuse_run((tsr__operands){ roots, count }, true, error) : TSR_OK;
 }

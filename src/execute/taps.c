@@ -35,7 +35,7 @@ void tsr__tap_plan(tsr__plan *plan)
 }
 
 /* Gives the callback what lies in `data`. */
-static tsr_status show(const tsr__exec *exec, int node, tsr__shown *shown)
+static tsr_status call_tap(const tsr__exec *exec, int node, tsr__shown *shown)
 {
   const tsr__tap_attr *tap = shown->attr;
   tsr_status status =
@@ -50,7 +50,7 @@ static tsr_status show(const tsr__exec *exec, int node, tsr__shown *shown)
 
 /* One position's elements, or all. Bytes of the host's heap for as long as the callback runs; who
  * wants to keep elements copies them. */
-static tsr_status show_part(const tsr__exec *exec, int node, int position)
+static tsr_status show_tap_part(const tsr__exec *exec, int node, int position)
 {
   const tsr__value *value = exec->values[node];
   tsr__heap *heap = &exec->rt->heap;
@@ -78,7 +78,7 @@ static tsr_status show_part(const tsr__exec *exec, int node, int position)
     tsr__box_copy copy = tsr__part_copy(value, &seen->box);
     tsr__devices_of(exec->rt)->ops->to_host(&copy, value->parts[position], data);
   }
-  if (!status) status = show(exec, node, &shown);
+  if (!status) status = call_tap(exec, node, &shown);
   tsr__del(heap, data, bytes);
   return status;
 }
@@ -91,9 +91,9 @@ tsr_status tsr__exec_tap(tsr__exec *exec, int node)
   tsr__value_hold(value);
   exec->values[node] = value;
   if (tap->kind == TSR__TAP_SHARDING) return TSR_OK;
-  if (!tap->shards) return show_part(exec, node, -1);
+  if (!tap->shards) return show_tap_part(exec, node, -1);
   tsr_status status = TSR_OK;
   for (int p = 0; p < value->part_count && !status; p++)
-    if (value->parts[p]) status = show_part(exec, node, p);
+    if (value->parts[p]) status = show_tap_part(exec, node, p);
   return status;
 }

@@ -4,25 +4,25 @@
  *    of this process             partials   p    p  |  -    -
  *    while all meet              met        p    p  |  far  far      far: read where it lies
  *
- * What is told of each is where its memory lies and what of it lies in the heap, which is copied
- * for that long. Nobody waits until others have read: what was told is freed at the next meeting,
- * to which they come after that. */
+ * Each process publishes where an accumulator's device memory lies and a copy of its lists in
+ * the heap. Nobody waits until peers have read: published memory is freed at the next meeting,
+ * to which peers come after their reads. */
 #include "execute/engine.h"
 
-static tsr_status no_memory(tsr__exec *exec)
+static tsr_status no_memory_to_meet(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM,
                         "no memory to combine the results of several processes; free some arrays");
 }
 
-/* What travels of an accumulator: offsets into the segment of its process. */
+/* The published form of an accumulator: offsets into the segment of its process. */
 typedef struct far_partial {
   uint64_t memory, memory_bytes, escapes[2], escape_bytes[2];
   uint64_t failed; /* a bit a sum */
 } far_partial;
 
-/* What others may read until the next meeting, in one block of the heap. `partials` and `kept` are
- * owned; `copies` lie in the segment that others map. */
+/* Memory that peers may read until the next meeting, in one block of the heap. `partials` and
+ * `kept` are owned; `copies` lie in the segment that peers map. */
 typedef struct lent {
   tsr_runtime *rt;
   size_t bytes;
@@ -42,7 +42,7 @@ typedef struct meeting {
   int told_count;
   tsr__peers_note *notes;
   size_t *next; /* [process]: bytes of its note that were read */
-  lent *lent;   /* NULL: others read nothing of it */
+  lent *lent;   /* NULL: peers read no memory of this step */
 } meeting;
 
 static const tsr__accum *accum_of(const tsr__exec *exec, int a)
@@ -50,8 +50,8 @@ static const tsr__accum *accum_of(const tsr__exec *exec, int a)
   return &exec->plan->schedule.accums[a];
 }
 
-/* What has no mesh is each process's own. */
-static int process_of(const tsr__exec *exec, int a, int position)
+/* An accumulator without a mesh is each process's own. */
+static int process_of_partial(const tsr__exec *exec, int a, int position)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, accum_of(exec, a)->node);
   if (!sharding->mesh) return tsr__topology_of(exec->rt)->process_index;
@@ -63,33 +63,33 @@ static int positions_of(const tsr__exec *exec, int a)
   return tsr__positions(tsr__sharding_of(exec, accum_of(exec, a)->node));
 }
 
-/* Whether an accumulator is combined over devices at all; else it stays where it is. A sum that
- * stays unreduced (TSR__KEPT) has axes and combines nothing now. */
+/* Whether an accumulator is combined over devices; else it stays in place. A sum that stays
+ * unreduced (TSR__KEPT) has axes and combines nothing now. */
 static bool is_combined(const tsr__exec *exec, int a)
 {
   const tsr__accum *accum = accum_of(exec, a);
   return accum->axes && !(exec->program->nodes[accum->node].flags & TSR__KEPT);
 }
 
-/* Whether some group of it has members in several processes. */
-static bool is_apart(const tsr__exec *exec, int a)
+/* Whether some group of an accumulator has members in several processes. */
+static bool accum_crosses_processes(const tsr__exec *exec, int a)
 {
   const tsr_mesh *mesh = tsr__sharding_of(exec, accum_of(exec, a)->node)->mesh;
   return is_combined(exec, a) && tsr__groups_are_apart(exec->rt, mesh, accum_of(exec, a)->axes);
 }
 
-/* It follows from the plan, so that all come to the same answer. */
+/* The answer follows from the plan, so that all processes agree. */
 bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step)
 {
   const tsr__exec exec = { .rt = rt, .plan = plan, .program = &plan->parts.program };
   for (int a = step->first; a < step->first + step->count; a++)
-    if (is_apart(&exec, a)) return true;
+    if (accum_crosses_processes(&exec, a)) return true;
   return false;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Of the heap's memory a copy where others can read it. */
+/* Copies memory of the heap to the segment, where peers can read it. */
 static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t *offset)
 {
   *offset = 0;
@@ -103,9 +103,9 @@ static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t 
   return true;
 }
 
-/* An accumulator is memory of its device and two lists in the heap (escapes, one a sum). The
- * device's memory can be read by others where it lies, the heap cannot. */
-static tsr_status tell(meeting *m, const tsr__partial *partial)
+/* An accumulator is memory of its device and two lists in the heap (escapes, one a sum). Peers
+ * can read the device's memory in place, but not the heap. */
+static tsr_status publish_partial(meeting *m, const tsr__partial *partial)
 {
   tsr__partial_told told;
   far_partial *out = &m->told[m->told_count++];
@@ -114,28 +114,28 @@ static tsr_status tell(meeting *m, const tsr__partial *partial)
                         .memory_bytes = told.memory_bytes };
   for (int i = 0; i < 2; i++) {
     if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
-      return no_memory(m->exec);
+      return no_memory_to_meet(m->exec);
     out->escape_bytes[i] = told.escape_bytes[i];
     out->failed |= (uint64_t)told.failed[i] << i;
   }
   return TSR_OK;
 }
 
-/* What this process brings of an accumulator: of its kernels, or of a sum that was kept. */
+/* This process's partials of an accumulator: from its kernels, or of an unreduced sum. */
 static tsr__partial **brought(const meeting *m, int a)
 {
   tsr__kept *kept = m->exec->kept[a - m->step->first];
   return kept ? kept->partials : m->exec->partials[a];
 }
 
-/* What has no mesh is each process's own. */
-static bool is_told(const meeting *m, int a)
+/* An accumulator without a mesh is each process's own. */
+static bool is_published(const meeting *m, int a)
 {
   return is_combined(m->exec, a) && brought(m, a) &&
          tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
 }
 
-/* Sums that earlier steps left unreduced meet here by their accumulators. */
+/* Takes the accumulators of sums that earlier steps left unreduced: they meet in this step. */
 static tsr_status take_kept(const meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -150,10 +150,11 @@ static tsr_status take_kept(const meeting *m)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* NULL: no memory, or the other process told of less than the plan says. */
+/* Reads a partial of another process. NULL: no memory, or that process published less than the
+ * plan says. */
 static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
 {
-  int process = process_of(m->exec, a, position);
+  int process = process_of_partial(m->exec, a, position);
   const tsr__peers_note *note = &m->notes[process];
   far_partial far;
   if (m->next[process] + sizeof far > note->size) {
@@ -166,7 +167,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   size_t bytes = (size_t)far.memory_bytes;
   tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory, bytes) };
   bool there = told.memory != NULL;
-  /* Asked for here, and there once all was read (tsr__peers_fetched). */
+  /* The memory is requested here and arrives once all was read (tsr__peers_fetched). */
   if (there) tsr__peers_fetch(m->peers, process, told.memory, bytes);
   for (int i = 0; i < 2; i++) {
     told.escape_bytes[i] = (size_t)far.escape_bytes[i];
@@ -176,7 +177,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
     if (there) tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
   }
   if (!there) {
-    no_memory(m->exec);
+    no_memory_to_meet(m->exec);
     return NULL;
   }
   const tsr__accum *accum = accum_of(m->exec, a);
@@ -185,17 +186,17 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   return tsr__devices_of(m->exec->rt)->ops->partial_far(m->exec->rt, &ask, &told, m->exec->error);
 }
 
-/* An accumulator with the parts of all processes, in the order in which they were told. Positions
- * are walked in the same order in which each process told of its own, so notes need no names. */
-static tsr_status read_all(meeting *m, int a)
+/* Reads an accumulator's partials of all processes. Positions are walked in the order in which
+ * each process published its own, so notes need no names. */
+static tsr_status read_accum_partials(meeting *m, int a)
 {
   tsr__exec *exec = m->exec;
   int positions = positions_of(exec, a), own = tsr__peers_index(m->peers);
   tsr__partial **met = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *met);
-  if (!met) return no_memory(exec);
+  if (!met) return no_memory_to_meet(exec);
   exec->met[a] = met;
   for (int p = 0; p < positions; p++) {
-    if (process_of(exec, a, p) == own) {
+    if (process_of_partial(exec, a, p) == own) {
       met[p] = brought(m, a)[p];
       continue;
     }
@@ -209,7 +210,7 @@ static tsr_status read_all(meeting *m, int a)
 
 /*   lent | partials | kept | copies | their bytes
  *
- * Two copies a partial at most, as there are two lists of escapes. */
+ * A partial needs at most two copies, as there are two lists of escapes. */
 static lent *lent_new(const meeting *m, size_t partials)
 {
   tsr__heap *heap = &m->exec->rt->heap;
@@ -225,7 +226,8 @@ static lent *lent_new(const meeting *m, size_t partials)
   return l;
 }
 
-/* Whether accumulators are told of, and not elements alone, or kept ones are held for as long. */
+/* Whether the step publishes accumulators, and not elements alone, or holds unreduced sums for
+ * as long. */
 static bool some_accumulators(const meeting *m)
 {
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
@@ -233,7 +235,7 @@ static bool some_accumulators(const meeting *m)
   return false;
 }
 
-/* The results of a step, or more. */
+/* The number of results of a step, or more. */
 static int finals_of(const meeting *m)
 {
   const tsr__schedule *schedule = &m->exec->plan->schedule;
@@ -243,7 +245,7 @@ static int finals_of(const meeting *m)
   return finals;
 }
 
-/* All is the run's memory but what is lent, which may outlive the run. */
+/* All memory is the run's, except `lent`, which may outlive the run. */
 static tsr_status open_meeting(meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -263,13 +265,13 @@ static tsr_status open_meeting(meeting *m)
   if (lends) m->lent = lent_new(m, partials);
   if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
       !exec->whole || (lends && !m->lent))
-    return no_memory(exec);
+    return no_memory_to_meet(exec);
   return TSR_OK;
 }
 
-/* Whether accumulators meet in a step, and not elements alone: by the plan. Where only elements
- * meet nothing is told of accumulators, and that meeting is left out on all. */
-static bool has_partials(const meeting *m)
+/* Whether accumulators meet in a step, and not elements alone; the answer follows from the plan.
+ * If only elements meet, no process publishes accumulators or comes to that meeting. */
+static bool step_has_partials(const meeting *m)
 {
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
     if (is_combined(m->exec, a) && !accum_of(m->exec, a)->whole) return true;
@@ -282,10 +284,11 @@ static bool closes(const meeting *m)
   return m->exec->outer && m->step - plan->schedule.steps == plan->closes;
 }
 
-/* Results of which processes finish parts for each other are made before these meet, and lie behind
- * what meets whole: each is told where the others want them and writes what it finishes there, so
- * that nobody copies it from there once more. Of another host nothing can be written; there, and
- * where it is complete in each process, nothing is told. */
+/* Adds results whose parts processes finish for each other to exec->whole, after the operands
+ * that meet whole. The results are made before the meeting, each process publishes where they
+ * lie, and peers write finished parts there, so that no part is copied once more. Results on
+ * another host cannot be written; there, and where each process has complete results, nothing is
+ * added. */
 static void list_results(meeting *m, tsr__sight *sight)
 {
   tsr__exec *exec = m->exec;
@@ -296,12 +299,12 @@ static void list_results(meeting *m, tsr__sight *sight)
     sight->result_count += c->final_count;
     for (int f = 0; f < c->final_count; f++) exec->whole[c->given + f] = exec->values[c->finals[f]];
   }
-  /* Who looks at each step's values does not wait for the end of the run, and that of a run within
+  /* A run that checks each step's values does not wait for its end, and the end of a run within
    * another is no meeting. */
   sight->ends = closes(m) && tsr__peers_ends_next(m->peers) && !exec->rt->check;
 }
 
-/* Partials first, then whole elements, each in one meeting. */
+/* Reads partials first, then whole elements, each in one meeting. */
 static tsr_status see_step(meeting *m, tsr__sight *sight)
 {
   tsr__exec *exec = m->exec;
@@ -309,13 +312,13 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   tsr_status status = open_meeting(m);
   if (!status) status = take_kept(m);
   for (int a = first; a < first + count && !status; a++)
-    for (int p = 0, n = positions_of(exec, a); is_told(m, a) && p < n && !status; p++)
-      if (brought(m, a)[p]) status = tell(m, brought(m, a)[p]);
-  if (!status && has_partials(m))
+    for (int p = 0, n = positions_of(exec, a); is_published(m, a) && p < n && !status; p++)
+      if (brought(m, a)[p]) status = publish_partial(m, brought(m, a)[p]);
+  if (!status && step_has_partials(m))
     status = tsr__peers_gather(m->peers, m->told, (size_t)m->told_count * sizeof *m->told, m->notes,
                                exec->error);
   for (int a = first; a < first + count && !status; a++)
-    if (is_told(m, a)) status = read_all(m, a);
+    if (is_published(m, a)) status = read_accum_partials(m, a);
   if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
@@ -327,9 +330,10 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   return status ? status : tsr__see_pieces(exec->rt, exec->whole, count, sight, exec->error);
 }
 
-/* What every member brings of an accumulator, as far as this process combines it: its share of the
- * elements, or the pieces that its devices get. */
-static void want_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a, int64_t count)
+/* Requests the elements of an accumulator from all members, as far as this process combines
+ * them: its share, or the pieces of its devices. */
+static void want_member_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a,
+                                 int64_t count)
 {
   const tsr__sight here = { .rt = exec->rt };
   const tsr__gnode *node = &exec->program->nodes[accum_of(exec, c->accums[a])->operand];
@@ -362,28 +366,28 @@ tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c)
   for (int a = 0; a < c->accum_count; a++) {
     int f = 0;
     if (!schedule->accums[c->accums[a]].whole) continue;
-    /* The first result that reads it says how many elements it has. */
+    /* The first result that reads the accumulator gives the number of elements. */
     while (f < c->final_count && schedule->final_main[c->finals[f]] != c->accums[a]) f++;
-    if (f < c->final_count) want_elements(exec, c, a, c->out_counts[f]);
+    if (f < c->final_count) want_member_elements(exec, c, a, c->out_counts[f]);
   }
   return tsr__peers_fetched(peers, exec->error);
 }
 
-/* Only the handles of others' accumulators: their memory is theirs. May find nothing there yet,
- * when opening the meeting failed. */
+/* Frees the handles of peers' accumulators, whose memory is the peers'. The lists may be empty
+ * if opening the meeting failed. */
 static void drop_far(const meeting *m)
 {
   tsr__exec *exec = m->exec;
   int own = tsr__peers_index(m->peers);
   for (int a = m->step->first; a < m->step->first + m->step->count && exec->met; a++) {
     for (int p = 0, n = positions_of(exec, a); p < n && exec->met[a]; p++)
-      if (exec->met[a][p] && process_of(exec, a, p) != own)
+      if (exec->met[a][p] && process_of_partial(exec, a, p) != own)
         tsr__devices_of(exec->rt)->ops->partial_free(exec->met[a][p]);
     exec->met[a] = NULL;
   }
 }
 
-/* Called at the next meeting, when the others have read, or at once where nobody will. */
+/* Frees lent memory: at the next meeting, after peers have read, or at once if nobody will read. */
 static void take_back(void *user, bool came)
 {
   (void)came;
@@ -396,23 +400,23 @@ static void take_back(void *user, bool came)
   tsr__del(&l->rt->heap, l, l->bytes);
 }
 
-/* What was told of goes from the run to the block that is freed later. Partials that are lent are
- * taken out of the run, which would free them at the end of the step. */
+/* Moves published memory from the run to the block that is freed later. Lent partials are taken
+ * out of the run, which would free them at the end of the step. */
 static void lend(meeting *m)
 {
   tsr__exec *exec = m->exec;
-  if (!exec->kept) return; /* opening the meeting failed: nothing was told */
+  if (!exec->kept) return; /* opening the meeting failed: nothing was published */
   for (int a = m->step->first; a < m->step->first + m->step->count; a++) {
     tsr__kept *kept = exec->kept[a - m->step->first];
     if (kept) m->lent->kept[m->lent->kept_count++] = kept;
-    if (kept || !is_told(m, a)) continue;
+    if (kept || !is_published(m, a)) continue;
     for (int p = 0, n = positions_of(exec, a); p < n; p++)
       if (exec->partials[a][p]) m->lent->partials[m->lent->partial_count++] = exec->partials[a][p];
     exec->partials[a] = NULL;
   }
 }
 
-/* After a failure nothing is lent: others find out when they leave the run, and read no more. */
+/* After a failure nothing is lent: peers learn it when they leave the run, and read no more. */
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step))
 {

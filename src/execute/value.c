@@ -9,7 +9,7 @@
 
 enum { FEW_PARTS = 8 };
 
-/* One block: the value, its buffers, and behind them what a ragged one needs.
+/* One block: the value, its buffers, and after them the rows of a ragged one.
  *
  *    tsr__value | parts[n] | rows[n] | before[n]       rows, before: NULL for the usual borders
  *
@@ -32,7 +32,7 @@ static tsr__spares *spares_of(const tsr_runtime *rt, int parts)
 }
 
 /* Cleared. */
-static tsr__value *take_block(tsr_runtime *rt, int parts)
+static tsr__value *take_value_block(tsr_runtime *rt, int parts)
 {
   tsr__spares *spares = spares_of(rt, parts);
   tsr__value *value = spares ? tsr__spares_take(spares, &rt->heap, block_size(parts))
@@ -54,7 +54,7 @@ static void give_block(tsr__value *value)
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
-  tsr__value *value = take_block(rt, parts);
+  tsr__value *value = take_value_block(rt, parts);
   if (!value) {
     tsr__error_set(error, TSR_ENOMEM,
                    "no memory for the description of an array; free some arrays");
@@ -91,7 +91,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   if (!value) return NULL;
   const tsr__topology *topology = tsr__topology_of(rt);
   const tsr__devices *devices = tsr__devices_of(rt);
-  /* Where nothing is cut all parts are the first one. */
+  /* If no dim is sharded, all parts are as large as the first. */
   bool cut = value->rows || tsr__used_axes(&value->sharding);
   size_t bytes = 0;
   for (int p = 0; p < value->part_count; p++) {
@@ -104,8 +104,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
       tsr__value_release(value);
       return NULL;
     }
-    /* Of a sum that is not made yet the others' parts are zeros; whoever fills the value skips
-     * them. */
+    /* The other parts of an unreduced sum are zeros; code that fills the value skips them. */
     if (!tsr__holds(&value->sharding, p)) devices->ops->fill(value->parts[p], 0);
   }
   return value;
@@ -190,14 +189,14 @@ void tsr__value_release(tsr__value *value)
   give_block(value);
 }
 
-/* `before` is by part, not by position. Going down, the lowest position of a part writes last and
- * its count is the one that stays, though all replicas say the same. */
+/* `before` is by part, not by position. The loop goes down, so the lowest position of a part
+ * writes last, though all replicas have the same count. */
 int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int64_t *rows,
                          int64_t *before)
 {
   int64_t parts = tsr__dim_parts(sharding, 0), total = 0;
   for (int p = positions - 1; p >= 0; p--) before[tsr__dim_index(sharding, 0, p)] = rows[p];
-  /* Counts become starts in place: what stood there is read before it is overwritten. */
+  /* Counts become starts in place: each is read before it is overwritten. */
   for (int64_t part = 0; part < parts; part++) {
     int64_t here = before[part];
     before[part] = total;
@@ -216,7 +215,7 @@ void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
 {
   tsr__box(&value->sharding, &value->shape, position, out);
   if (!value->rows) return;
-  /* Of ragged rows only dim 0 differs from the usual borders. */
+  /* Ragged rows differ from the usual borders only in dim 0. */
   out->start[0] = tsr__rows_before(&value->sharding, value->before, position);
   out->size[0] = value->rows[position];
 }
@@ -245,7 +244,7 @@ static void host_copy(const tsr__value *value, const tsr_box *box, bool to_devic
   *(to_device ? &out->from_start : &out->to_start) = box->start;
 }
 
-/* Of `from`, `to` and `read` one is set: what a job does. */
+/* A job sets one of `from`, `to` and `read`, which says its task. */
 typedef struct host_job {
   tsr__value *value;
   const void *from;
@@ -389,7 +388,7 @@ bool tsr__value_from_host(tsr__value *value, const void *data)
   return each_position(&job, from_host_task);
 }
 
-/* A status and no message: who reads knows the file's name and says it. */
+/* Returns a status and no message: the reader knows the file's name and reports it. */
 tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user)
 {
   host_job job = { .value = value, .read = read, .user = user };
@@ -409,8 +408,8 @@ void tsr__value_unmap(const tsr__value *value, int position)
   if (value->parts[position]) tsr__devices_of(value->rt)->ops->unmap(value->parts[position]);
 }
 
-/* The parts that the host filled in by one position each, brought to their replicas by copies that
- * are counted. What the host read once serves all devices that hold the same. */
+/* Copies the parts that the host filled in at one position each to their replicas, with counted
+ * traffic. Elements that the host read once serve all their devices. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {
   for (int p = 0; p < value->part_count; p++) {
@@ -423,7 +422,7 @@ void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
   }
 }
 
-/* Of a position of another process a replica is counted here: all have the same bits. */
+/* A replica is counted for another process's position: all have the same bits. */
 int64_t tsr__value_true(const tsr__value *value, int position)
 {
   tsr_box box;
@@ -474,7 +473,7 @@ tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *wh
 
 /* The addressable position that holds a row, and its box. Boxes are looked at one by one: asking
  * for a single row is rare and never in a loop of rows. */
-static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
+static int find_row_position(const tsr__value *value, int64_t row, tsr_box *box)
 {
   for (int p = 0; p < value->part_count; p++) {
     tsr__value_box(value, p, box);
@@ -496,7 +495,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
   tsr_status status = tsr__host_sees(&mask, what, &sight, error);
   while (!status && at < rows) {
     tsr_box box;
-    const tsr__buffer *bits = mask->parts[position_of(mask, at, &box)];
+    const tsr__buffer *bits = mask->parts[find_row_position(mask, at, &box)];
     int64_t here = ops->mask_count(bits, box.size[0]);
     if (!place.bit) here = box.size[0] - here;
     if (left < here) {
@@ -519,7 +518,7 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
   tsr_box box;
   tsr__sight sight;
   tsr_status status = tsr__host_sees(&value, what, &sight, error);
-  int p = status ? -1 : position_of(value, row, &box);
+  int p = status ? -1 : find_row_position(value, row, &box);
   if (p < 0) return tsr__host_saw(&sight, status, error);
   int64_t start = row - box.start[0];
   tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,

@@ -1,5 +1,5 @@
-/* The table of what the CPU's devices can do, and a runtime's devices made: the one place that
- * names functions of every sub-room. */
+/* This file holds the table of the CPU devices' functions and opens the devices of a runtime: it is
+ * the one place that names functions of every sub-room. */
 #include "comm/peers.h"
 #include "kernel/routine/routine.h"
 #include "kernel/rows/row_ops.h"
@@ -109,8 +109,9 @@ static void cpu_leave(tsr_runtime *rt, void *slot)
   (void)rt, (void)slot;
 }
 
-/* The host may hold as much as its devices together, and what many workers need to read files in
- * any case: a limit for what grows with the rows, not for what is always there. */
+/* The host's limit is the sum of its devices' limits, and at least the memory that many workers
+ * need to read files: the limit covers memory that grows with the rows, not memory that is always
+ * in use. */
 static int64_t host_share(int64_t limit, int devices)
 {
   enum { LEAST = 256 << 20 };
@@ -139,7 +140,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   cpu->pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->pools);
   if (!cpu->pools) cpu->base.count = 0;
   bool complete = cpu->pools != NULL;
-  /* Where there are other processes they read devices' memory where it lies. */
+  /* Other processes read devices' memory in place. */
   tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
   for (int i = 0; i < cpu->base.count; i++) {
     cpu->pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
@@ -152,7 +153,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
     cpu_free(rt, cpu);
     return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
   }
-  /* Set when the devices are there: what was taken until now is the same for every runtime. */
+  /* Set when the devices are there: memory taken until now is the same for every runtime. */
   rt->heap.limit = host_share(rt->opts.memory_limit, cpu->base.count);
   rt->slots[TSR__SLOT_DEVICES] = cpu;
   rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;

@@ -1,19 +1,19 @@
-/* Nodes alike are asked once: programs are long, but few of their nodes differ in what planning
- * looks at.
+/* Equal nodes share answers: programs are long, but few of their nodes differ in the properties
+ * that planning reads.
  *
- *   type       dtype and shape              what a move weighs, how large a node is
+ *   type       dtype and shape              the weight of a move, the size of a node
  *   terms      operation and types          which dims share a factor
  *   question   terms and operands' places   the way to do it
  *
- * Types are interned; of terms and ways those asked last are kept, in tables that forget. Nodes of
- * many operands, of several results or with regions are asked each. */
+ * Types are interned; the terms and ways used last are kept, in tables that forget. Nodes of many
+ * operands, of several results or with regions share no answers. */
 #include "partition/flow.h"
 
 #define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
 enum { TERMS = 32, WAYS = 256, TYPES = 32 };
 
-/* A node's operation and types, by which its terms are found. Compared as bytes, so it has no
- * gaps. */
+/* A node's operation and types, the key of its terms. Keys are compared as bytes, so the struct has
+ * no gaps. */
 typedef struct like {
   const tsr__terms *terms;
   uint32_t attr;
@@ -21,8 +21,8 @@ typedef struct like {
   int32_t type, in[TSR__FEW];
 } like;
 
-/* A question in as few words as hold it, which are made and compared in registers: what was just
- * written in small parts would be waited for if it were read in large ones. */
+/* A question packed into few words, which are made and compared in registers: a large read of
+ * fields that were just written in small parts would stall. */
 typedef struct key {
   const tsr__terms *terms;
   uint64_t types, others, places, rest;
@@ -41,13 +41,13 @@ struct tsr__alike {
   int64_t *elements; /* by type */
   int type_count, type_room;
   like terms[TERMS];
-  tsr__terms *different; /* those that were made last, the newest first */
+  tsr__terms *different; /* distinct terms, the newest first */
   answer *ways;
 };
 
 typedef struct tsr__alike alike;
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *typed_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
@@ -79,7 +79,7 @@ static int64_t count_elements(const tsr__gnode *node)
   return count;
 }
 
-static bool same_type(const tsr__gnode *a, const tsr__gnode *b)
+static bool same_node_type(const tsr__gnode *a, const tsr__gnode *b)
 {
   return a->dtype == b->dtype && a->rank == b->rank &&
          !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
@@ -92,15 +92,15 @@ static unsigned hash_type(const tsr__gnode *node)
   return hash ^ hash >> 15;
 }
 
-/* Where the table is full of other types, a type is new for each node. That costs time and nothing
- * else: types tell whether an answer may be used again, never what it is. Most nodes have the type
- * of the node before, so that is looked at first. */
+/* Gives a node the number of its type. If the table is full of other types, each node gets a new
+ * type. Extra types cost time only: they decide whether an answer may be used again, never the
+ * answer itself. Most nodes have the type of the node before, so the search begins there. */
 void tsr__alike_type(tsr__flow *flow, int n)
 {
   enum { LOOKS = 16 };
   alike *a = flow->alike;
-  const tsr__gnode *node = node_of(flow, n);
-  if (n && same_type(node, node - 1)) {
+  const tsr__gnode *node = typed_node(flow, n);
+  if (n && same_node_type(node, node - 1)) {
     flow->type[n] = flow->type[n - 1];
     return;
   }
@@ -108,7 +108,7 @@ void tsr__alike_type(tsr__flow *flow, int n)
   int looks = 0;
   for (; a->types[at] && looks < LOOKS; at = (at + 1) & mask, looks++) {
     flow->type[n] = a->types[at] - 1;
-    if (same_type(node, node_of(flow, a->examples[a->types[at] - 1]))) return;
+    if (same_node_type(node, typed_node(flow, a->examples[a->types[at] - 1]))) return;
   }
   flow->type[n] = a->type_count;
   a->examples[a->type_count] = n;
@@ -123,16 +123,17 @@ int64_t tsr__alike_elements(const tsr__flow *flow, int n)
 
 /* ---- terms ---- */
 
-/* Whether its types say all of its shape: it is one of those whose terms and ways are kept. */
-static bool is_plain(const tsr__flow *flow, int n)
+/* Whether the types of a node give all of its shape, so that its terms and ways are kept. */
+static bool is_plain_node(const tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   bool plain = node->in_count <= TSR__FEW && !node->result_count && !node->region_count;
-  TSR_FOR_OPERANDS (flow->program, node, i, o) plain = plain && !node_of(flow, o)->result_count;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) plain = plain && !typed_node(flow, o)->result_count;
   return plain;
 }
 
-/* Of those made before equal ones; so operations of one kind share their ways. */
+/* Returns equal terms made before, if there are some; so operations of one kind share their
+ * ways. */
 static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
 {
   enum { LOOKS = 8 };
@@ -147,15 +148,16 @@ static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
   return a->different = terms;
 }
 
-/* A view of what is made anywhere is made, too: nothing is exchanged for it. */
-static bool is_made(const tsr__flow *flow, int n)
+/* Whether a node is a view of a node made anywhere; the view is made anywhere too, without an
+ * exchange. */
+static bool is_made_view(const tsr__flow *flow, int n)
 {
-  return flow->free[n] && tsr__ops[node_of(flow, n)->op].lowering == TSR__LOW_VIEW;
+  return flow->free[n] && tsr__ops[typed_node(flow, n)->op].lowering == TSR__LOW_VIEW;
 }
 
 static const tsr__terms *make_terms(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   tsr__factors factors;
   tsr__terms *terms =
       tsr__arena_new(flow->arena, sizeof *terms + (size_t)node->in_count * sizeof *terms->in);
@@ -164,22 +166,22 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   tsr__factors_of(flow->program, n, &factors);
   terms->count = (uint8_t)factors.count;
   memcpy(terms->kind, factors.kind, sizeof terms->kind);
-  for (int f = 0; f < factors.count && is_made(flow, n); f++)
+  for (int f = 0; f < factors.count && is_made_view(flow, n); f++)
     if (terms->kind[f] == TSR__FACTOR_PERMUTE) terms->kind[f] = TSR__FACTOR_REPLICATE;
   memcpy(terms->out, factors.out, sizeof terms->out);
   for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
   terms->operands = node->in_count;
-  terms->plain = is_plain(flow, n);
+  terms->plain = is_plain_node(flow, n);
   return terms->plain ? share_terms(flow->alike, terms) : terms;
 }
 
-/* One place a hash and no chains: what was asked last stays. A node that is no plain one keeps its
- * own. */
+/* The table has one entry a hash and no chains: the last terms stay. A node that is not plain has
+ * terms of its own. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   if (flow->terms[n]) return flow->terms[n];
-  if (!is_plain(flow, n) || is_made(flow, n)) return flow->terms[n] = make_terms(flow, n);
+  if (!is_plain_node(flow, n) || is_made_view(flow, n)) return flow->terms[n] = make_terms(flow, n);
   like mine = { .attr = node->attr,
                 .op = node->op,
                 .in_count = (uint16_t)node->in_count,
@@ -200,14 +202,14 @@ const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 
 void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = typed_node(flow, n);
   *out = (tsr__question){ .terms = tsr__alike_terms(flow, n) };
   if (!out->terms || !out->terms->plain) return;
   uint8_t consts = 0, free = 0;
   out->type = flow->type[n];
   int lowering = tsr__ops[node->op].lowering;
-  /* The operation is part of the question only where its row matters beyond its factors; for all
-   * else equal terms are enough, so that an addition and a product share their ways. */
+  /* The operation is part of the question only if its row matters beyond its factors; otherwise
+   * equal terms are enough, so that an addition and a product share their ways. */
   bool differs =
       lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
   out->reduces = differs ? node->op : 0;
@@ -237,8 +239,9 @@ bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *ma
   return true;
 }
 
-/* Of a node of few operands, whose number, or a dim's, is the lead. */
-static inline key key_of(const tsr__question *q)
+/* Packs a question of a node with few operands; the lead is the number of an operand or of a
+ * dim. */
+static inline key question_key(const tsr__question *q)
 {
   return (key){ .terms = q->terms,
                 .types = (uint64_t)(uint32_t)q->type << 32 | (uint32_t)q->types[0],
@@ -249,14 +252,14 @@ static inline key key_of(const tsr__question *q)
                         (uint64_t)q->how << 32 | (uint64_t)q->reduces << 16 | (uint16_t)q->lead };
 }
 
-static inline bool same_key(key a, key b)
+static inline bool same_question_key(key a, key b)
 {
   return a.terms == b.terms && a.places == b.places && a.rest == b.rest && a.types == b.types &&
          a.others == b.others;
 }
 
-/* The top 8 bits of the product: one of WAYS. Where terms lie in memory decides which answers
- * forget each other, not what they are: a plan is the same wherever its arena was. */
+/* The top 8 bits of the product: one of WAYS. The addresses of terms decide which answers replace
+ * each other, not the answers themselves: a plan is the same wherever its arena was. */
 static inline answer *answer_of(const alike *a, key k)
 {
   uint64_t hash = (uint64_t)(uintptr_t)k.terms + k.types * UINT64_C(0xbf58476d1ce4e5b9) +
@@ -272,21 +275,21 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
   if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
   flow->failed |= !a->ways;
   if (!a->ways) return NULL;
-  key k = key_of(q);
+  key k = question_key(q);
   const answer *kept = answer_of(a, k);
-  return same_key(kept->of, k) ? kept->way : NULL;
+  return same_question_key(kept->of, k) ? kept->way : NULL;
 }
 
-/* What meets is weighed here, once for all that are alike; the rest weighs itself when it is
- * fresh. */
+/* Keeps a copy of a way. A way whose partials meet is weighed here, once for all equal nodes; other
+ * ways are weighed when they are fresh. */
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
-  size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;
+  size_t bytes = sizeof *way + (size_t)typed_node(flow, n)->in_count * sizeof *way->need;
   bool keeps = !flow->failed && q->terms->plain && !flow->claims;
   tsr__way *copy = keeps ? tsr__arena_raw(flow->arena, bytes) : NULL;
   if (!copy) return;
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);
-  key k = key_of(q);
+  key k = question_key(q);
   *answer_of(flow->alike, k) = (answer){ k, copy };
 }

@@ -1,26 +1,26 @@
-/* What users rank: of a spec as "x:p1" the planner knows that p0 is to be passed on first.
+/* Claims follow the priorities that users give dims: a spec such as "x:p1" passes on after all p0
+ * dims.
  *
  *   w f32[k,n]@(data:p1,model)         round 0: model cuts n, data cuts the rows of x and so the
  *   x f32[rows,k]@(data,-)             product's; w is gathered along data, however few bytes it
  *   x @ w                              would take to gather x instead
  *
- * Priorities are gone through in order, the last of those given left out. In its round each dim of
- * that priority claims its axes, and claims pass along the factors of nodes, forward and back:
- * first through operations that combine nothing, such as those of elements and views, then through
- * products and reductions. A factor takes the longest cut that all tensors agree on; where they do
- * not, the larger tensor wins, then the operand that comes first, then the dim. What was claimed
- * before stands.
+ * Each priority but the last has a round, in order. In its round each dim of that priority claims
+ * its axes, and claims pass along the factors of nodes, forward and back: first through operations
+ * that combine nothing, such as those of elements and views, then through products and reductions.
+ * A factor takes the longest cut that all tensors agree on; if they disagree, the larger tensor
+ * wins, then the first operand, then the dim. Earlier claims stand.
  *
- * A claim of a node is part of every way to do it (propagate.c): bytes decide about the rest only.
- * Where all dims have one priority there is nothing to claim. */
+ * A claim of a node is part of every way to do it (propagate.c): bytes decide the rest only. If all
+ * dims have one priority, there are no claims. */
 #include "partition/flow.h"
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *claimed_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
 
-/* Whether its place is the planner's to choose. */
+/* Whether the planner chooses the node's place. */
 static bool can_claim(const tsr__flow *flow, int n)
 {
   return !flow->fixed[n] && !flow->free[n];
@@ -28,8 +28,8 @@ static bool can_claim(const tsr__flow *flow, int n)
 
 /* ---- the factors of a node ---- */
 
-/* Adds the axes by which a place cuts dims, as far as they agree with what is there. Axes of two
- * meshes are not compared: the first tensor's mesh is the one claims of this node are of. */
+/* Adds the axes by which a place cuts dims, as far as they agree with the cuts so far. Axes of two
+ * meshes are not compared: the claims of a node are of its first tensor's mesh. */
 static void add_cuts(const tsr_sharding *place, const int8_t *map, const tsr__terms *terms,
                      tsr__cuts *out)
 {
@@ -49,11 +49,11 @@ static void add_cuts(const tsr_sharding *place, const int8_t *map, const tsr__te
   }
 }
 
-/* The next of its operands and itself (-1) by size, the largest first, then by place, itself last;
- * -2: none is left. Of more than 63 operands the first ones speak for all. */
+/* The next of a node's operands and itself (-1) by size, the largest first, then by index, itself
+ * last; -2: the end. Operands after the first 63 do not count. */
 static int next_by_size(const tsr__flow *flow, int n, uint64_t *done)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   int64_t most = -1;
   int next = -2, count = node->in_count < 63 ? node->in_count : 63;
   for (int i = 0; i <= count; i++) {
@@ -71,7 +71,7 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
   uint64_t done = 0;
   memset(out, 0, sizeof *out);
   for (int i = next_by_size(flow, n, &done); i > -2; i = next_by_size(flow, n, &done)) {
-    int o = i < 0 ? n : tsr__in(flow->program, node_of(flow, n), i);
+    int o = i < 0 ? n : tsr__in(flow->program, claimed_node(flow, n), i);
     add_cuts(&flow->claims[o], i < 0 ? terms->out : terms->in[i], terms, out);
   }
   return out->used;
@@ -79,8 +79,8 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
 
 /* ---- passing on ---- */
 
-/* Cuts the dims of a claim by what their factors are cut by, if that goes on where it ends. A claim
- * only ever grows, and behind what it has: what an earlier round claimed is its beginning.
+/* Cuts the dims of a claim by the axes of their factors, if these begin with the dim's axes. A
+ * claim only ever grows at its end: an earlier round's axes are its beginning.
  *
  *   claim (x | -)   factors (x,y | z)   ->  (x,y | z)
  *   claim (y | -)   factors (x,y | z)   ->  (y | z)      dim 0 was claimed otherwise */
@@ -107,27 +107,28 @@ static void extend_claim(tsr_sharding *claim, const int8_t *map, int rank, const
   if (!end) memset(claim, 0, sizeof *claim);
 }
 
-/* What combines nothing passes its operands' dims on as they are. */
-static bool passes_on(const tsr__terms *terms)
+/* Whether a node combines no elements, so that it passes its operands' dims on unchanged. */
+static bool passes_dims_on(const tsr__terms *terms)
 {
   for (int f = 0; f < terms->count; f++)
     if (terms->kind[f] == TSR__FACTOR_REDUCE || terms->kind[f] == TSR__FACTOR_MEET) return false;
   return true;
 }
 
-/* A fixed node that no user placed has no say: its rows or regions were put by what is not looked
- * into. */
+/* Passes claims between a node and its operands. A fixed node that no user placed takes no part:
+ * its place follows from run-time rows or regions, which claims do not look into. */
 static void pass_claims(tsr__flow *flow, int n, bool all)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   if (!node->in_count || (flow->fixed[n] && !(node->flags & TSR__PLACED))) return;
   const tsr__terms *terms = tsr__alike_terms(flow, n);
   tsr__cuts cuts;
-  if (!terms || (!all && !passes_on(terms)) || !tsr__flow_claimed(flow, n, terms, &cuts)) return;
+  if (!terms || (!all && !passes_dims_on(terms)) || !tsr__flow_claimed(flow, n, terms, &cuts))
+    return;
   if (can_claim(flow, n)) extend_claim(&flow->claims[n], terms->out, node->rank, &cuts);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (can_claim(flow, o))
-      extend_claim(&flow->claims[o], terms->in[i], node_of(flow, o)->rank, &cuts);
+      extend_claim(&flow->claims[o], terms->in[i], claimed_node(flow, o)->rank, &cuts);
 }
 
 /* ---- rounds ---- */
@@ -135,7 +136,7 @@ static void pass_claims(tsr__flow *flow, int n, bool all)
 /* Adds to a node's claims the dims of a priority that its user placed. */
 static void claim_dims(tsr__flow *flow, int n, int priority)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = claimed_node(flow, n);
   const tsr_sharding *place = &flow->places[node->sharding];
   int8_t map[TSR_MAX_RANK];
   tsr__cuts cuts = { .mesh = place->mesh };
@@ -149,9 +150,9 @@ static void claim_dims(tsr__flow *flow, int n, int priority)
   extend_claim(&flow->claims[n], map, TSR_MAX_RANK, &cuts);
 }
 
-/* Thrice over the program, so that a claim goes from a leaf to what is made of it, back to the
- * other operands of that, and on to their other users. What combines is left for the second turn,
- * when elementwise neighbours, where a claim costs nothing, have it already. */
+/* Each turn runs three times over the program, so that a claim goes from a leaf to its users, back
+ * to their other operands, and on to the other users of these. Nodes that combine elements wait for
+ * the second turn, when elementwise neighbours, where a claim costs no bytes, have it already. */
 static void claim_round(tsr__flow *flow, int priority)
 {
   int count = flow->program->node_count;
@@ -168,7 +169,7 @@ static unsigned given(const tsr__flow *flow)
 {
   unsigned mask = 0;
   for (int n = 0; n < flow->program->node_count; n++) {
-    const tsr__gnode *node = node_of(flow, n);
+    const tsr__gnode *node = claimed_node(flow, n);
     const tsr_sharding *place = &flow->places[node->sharding];
     if (!(node->flags & TSR__PLACED)) continue;
     for (int d = 0; d < TSR_MAX_RANK; d++)

@@ -1,4 +1,4 @@
-/* The plan's communication as text for people:
+/* The explanation: the plan's communication as text:
  *
  *   1 all-reduce over x,y (2x4 devices): 276 bytes
  *     sum at file.c:32 reduces dims that are sharded; 1 accumulator
@@ -40,8 +40,8 @@ static void add_axes(const tsr__note *note, tsr__text *out)
                     (long long)note->mesh->sizes[a]);
 }
 
-/* "%3 f64[8]@(x)", with the number that tsr_dump gives; what was inserted has none. */
-static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
+/* "%3 f64[8]@(x)", with the number that tsr_dump gives; inserted nodes have no number. */
+static void add_node_type(const tsr__partitioned *parts, int node, tsr__text *out)
 {
   const tsr__program *program = &parts->program;
   const tsr__gnode *g = &program->nodes[node];
@@ -50,10 +50,11 @@ static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
   tsr__type_add(out, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
 }
 
-/* By the name that users know it by. */
+/* Adds a node under a name that users know, with its site. */
 static void add_named(const tsr__program *program, int node, const char *name, tsr__text *out)
 {
-  /* Without the folders: explanations are compared, and trees lie elsewhere for others. */
+  /* The site has no folders: explanations are compared, and source trees lie in other folders
+   * elsewhere. */
   const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
   tsr__text_add(out, "%s", name);
   if (*site) tsr__text_add(out, " at %s", site);
@@ -64,7 +65,7 @@ static void add_who(const tsr__program *program, int node, tsr__text *out)
   add_named(program, node, tsr__ops[program->nodes[node].op].name, out);
 }
 
-/* What else travels with a reduction; of many those that come first. */
+/* Adds the reductions that travel with one; of many, the first three. */
 static void add_fellows(const tsr__partitioned *parts, int first, tsr__text *out)
 {
   enum { NAMED = 3 };
@@ -75,19 +76,18 @@ static void add_fellows(const tsr__partitioned *parts, int first, tsr__text *out
     tsr__text_add(out, named < count ? ", " : " and ");
     add_who(program, n, out);
     tsr__text_add(out, " those of ");
-    add_type(parts, tsr__in(program, &program->nodes[n], 0), out);
+    add_node_type(parts, tsr__in(program, &program->nodes[n], 0), out);
   }
   if (count > NAMED) tsr__text_add(out, " and %d more", count - NAMED);
 }
 
-/* Sums on the way back of a gradient are what a value gives that several devices had: all of it, or
- * each a part that was gathered; and a view's elements go back where they came from. */
+/* A collective of a backward pass is the transpose of one in the forward pass: an all-reduce that
+ * of a broadcast, a reduce-scatter that of an all-gather, and an exchange that of an exchange. */
 static void add_transpose(const tsr__partitioned *parts, const tsr__note *note, int who,
                           tsr__text *out)
 {
   const char *site = parts->program.sites ? parts->program.sites[who] : NULL;
-  /* The site says what it goes back from (backward.c); of what went forward there is no note
-   * here. */
+  /* The site names the node of the forward pass (backward.c), whose note is not here. */
   const char *of = note->move == TSR__MOVE_ALL_REDUCE       ? "a broadcast"
                    : note->move == TSR__MOVE_REDUCE_SCATTER ? "an all-gather"
                    : note->move == TSR__MOVE_EXCHANGE       ? "an exchange"
@@ -101,7 +101,7 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " reduces sharded dims of ");
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   add_fellows(parts, note->node, out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
   add_transpose(parts, note, note->node, out);
@@ -114,7 +114,7 @@ static void add_along(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " runs along the sharded dim %d of ", tsr__dim_of(&parts->program, node));
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, "\n");
 }
 
@@ -125,13 +125,14 @@ static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr
   add_who(&parts->program, note->node, out);
   bool looks = tsr__has_table(node->op);
   tsr__text_add(out, looks ? " looks up elements of " : " has updates ");
-  add_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
+  add_node_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
   tsr__text_add(out, looks ? ", of which each device gives those that it holds\n"
                            : ", of which each device adds up those that it holds\n");
 }
 
-/* Which dims a move puts together: "dim 0", "dims 0 and 2". */
-static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank, tsr__text *out)
+/* Adds the dims that a move makes whole: "dim 0", "dims 0 and 2". */
+static void add_whole_dims(const tsr_sharding *from, const tsr_sharding *to, int rank,
+                           tsr__text *out)
 {
   int dims[TSR_MAX_RANK], count = 0;
   for (int d = 0; d < rank; d++)
@@ -142,7 +143,7 @@ static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank,
 }
 
 /* The product whose parts, or the sum of them, a node moves. */
-static int parts_of(const tsr__program *program, int node)
+static int product_of_move(const tsr__program *program, int node)
 {
   while (tsr__ops[program->nodes[node].op].shape_rule != TSR__SH_DOT)
     node = tsr__in(program, &program->nodes[node], 0);
@@ -153,7 +154,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
 {
   static const char *const causes[] = {
     [TSR__CAUSE_NONE] = "",
-    [TSR__CAUSE_PLACED] = NULL, /* as the node says */
+    [TSR__CAUSE_PLACED] = NULL, /* the node's own reason */
     [TSR__CAUSE_OPERAND] = "needs its operand in this sharding",
     [TSR__CAUSE_UNPLACED] = "combines unplaced data with placed data",
     [TSR__CAUSE_WHOLE] = "needs",
@@ -168,17 +169,17 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_JOINED] = "",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
-  /* Whose wish it is: of a place that was said its own, of a move that was put between the user
-   * that needs it. */
+  /* The explanation names the note's own node if it was placed, else the user that needs the
+   * move. */
   bool placed = note->cause == TSR__CAUSE_PLACED;
   bool own = placed || note->cause == TSR__CAUSE_ROWS || note->user < 0;
   const tsr__why_words *why = placed ? &tsr__whys[tsr__why_of(&parts->program, node)] : NULL;
   int who = own ? note->node : note->user;
-  if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
+  if (note->cause == TSR__CAUSE_PARTS) who = product_of_move(&parts->program, note->node);
   tsr__text_add(out, "    ");
-  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, " -> ");
-  add_type(parts, note->node, out);
+  add_node_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
   if (why) add_named(&parts->program, who, why->who, out);
   else add_who(&parts->program, who, out);
@@ -186,7 +187,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   if (note->cause == TSR__CAUSE_WHOLE) {
     const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];
     const tsr_sharding *places = parts->program.shardings;
-    add_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
+    add_whole_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
     tsr__text_add(out, " whole on every device");
   }
   add_transpose(parts, note, who, out);
@@ -198,8 +199,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
 }
 
 /* The bytes of a note and of those that travel with it. */
-static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*counted)[2],
-                      tsr__text *out)
+static void add_note_bytes(const tsr__partitioned *parts, int lead, const int64_t (*counted)[2],
+                           tsr__text *out)
 {
   const tsr__note *note = &parts->notes[lead];
   int64_t bytes = 0, of_run[2] = { 0 };
@@ -207,7 +208,7 @@ static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*c
     bytes += parts->notes[i].bytes;
     for (int k = 0; k < 2 && counted; k++) of_run[k] += counted[i][k];
   }
-  /* How many rows a filter leaves, and what a sort sends where, elements decide. */
+  /* The rows that a filter leaves, and the elements that a sort sends, depend on values. */
   bool late = note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_SORT;
   if (late && !counted) tsr__text_add(out, "bytes known after the run");
   else if (late) tsr__text_add(out, "%lld bytes counted", (long long)of_run[0]);
@@ -230,7 +231,7 @@ static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, 
                   (long long)note->cheaper_bytes);
 }
 
-/* "in each of 100 steps of scan at file.c:12:", then what moves there, further in. */
+/* Adds "in each of 100 steps of scan at file.c:12:", then the region's explanation, indented. */
 static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *params, tsr__text *out)
 {
   const tsr__inner *inner = &parts->inner[at];
@@ -247,7 +248,7 @@ static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *par
   add_who(program, inner->node, out);
   tsr__text_add(out, ":\n");
   /*   in each of 100 steps of scan at file.c:12:
-   *     all-reduce over x=4: 48 bytes                 of one step: two blanks further in
+   *     all-reduce over x=4: 48 bytes                 bytes of one step, indented by two
    */
   tsr__text_init(&own, program->heap);
   tsr__explain_print(&inner->parts, NULL, tsr__inner_numbers(parts, at, params), &own);
@@ -261,7 +262,7 @@ static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *par
   tsr__text_free(&own);
 }
 
-/* In what is run here, or in the regions of it, all the way in. */
+/* Whether the program or its regions, nested ones too, have a note. */
 static bool some_move(const tsr__partitioned *parts)
 {
   bool some = parts->note_count > 0;
@@ -275,12 +276,12 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
   if (!some_move(partitioned)) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
     const tsr__note *note = &partitioned->notes[i];
-    /* It is told with its leader, under one heading, as it is one collective. */
+    /* Such a note is explained with its leader, under one heading, as both are one collective. */
     if (note->lead != i) continue;
     tsr__text_add(out, "%s", move_names[note->move]);
     add_axes(note, out);
     tsr__text_add(out, ": ");
-    add_bytes(partitioned, i, counted, out);
+    add_note_bytes(partitioned, i, counted, out);
     tsr__text_add(out, "\n");
     for (int k = i; k >= 0; k = partitioned->notes[k].next)
       add_why(partitioned, &partitioned->notes[k], out);
@@ -292,9 +293,9 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
 
 /* Widths are of characters as terminals draw them, ends are in bytes:
  *
- *   at     the byte behind what was looked at; a character of UTF-8 is never cut
- *   end    the last blank that fits: lines are folded at words, and where a word is longer than a
- *          line, in it */
+ *   at     the byte after the characters counted; a character of UTF-8 is never cut
+ *   end    the last blank that fits: lines are folded at words, and a word longer than a
+ *          line is cut */
 size_t tsr__explain_fits(const char *text, size_t length, int width)
 {
   size_t end = 0, at = 0;

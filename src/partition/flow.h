@@ -1,22 +1,23 @@
-/* Inside partition/: how shardings flow through a program, and what each node asks of its
- * operands. */
+/* Inside partition/: how shardings flow through a program, and the places that each node needs its
+ * operands at. */
 #ifndef TSR_PARTITION_FLOW_H
 #define TSR_PARTITION_FLOW_H
 
 #include "graph/accums.h"
 #include "partition/partition.h"
 
-/* One way to do a node: where its result lies then, and where its operands must. Places are numbers
- * of flow->places; 0 is unplaced, and stands for operands that have none (constants, left out). */
+/* One way to do a node: the place of its result, and the places it needs its operands at. Places
+ * are numbers of flow->places; 0 is unplaced, and stands for operands without a place (constants,
+ * left out). */
 typedef struct tsr__way {
-  struct tsr__way *next; /* of the same node: what is to be preferred stands first */
-  int64_t bytes;         /* the least with which the node and what it is made of come to lie so */
-  int64_t own;           /* what its own partials and results weigh on their way, and its work */
-  int32_t asker;         /* the reshard or constraint that it is for; -1: none */
+  struct tsr__way *next; /* the next of the same node, in order of preference */
+  int64_t bytes;         /* the least bytes of the node and its operands to lie so */
+  int64_t own;           /* bytes of its own partials and results, and of its work */
+  int32_t asker;         /* the reshard or constraint that asked for it; -1 */
   uint16_t at;
   uint8_t meet;   /* mesh axes over which partials are combined */
   uint8_t fresh;  /* not yet weighed */
-  uint16_t parts; /* into so many its work is cut */
+  uint16_t parts; /* parts into which its work is cut */
   uint16_t need[];
 } tsr__way;
 
@@ -26,7 +27,7 @@ typedef struct tsr__axes {
   uint8_t axis[TSR_MAX_AXES];
 } tsr__axes;
 
-/* How many of the first axes are those given. */
+/* The number of leading axes that equal those given. */
 static inline int tsr__axes_begin(const tsr__axes *axes, const uint8_t *axis, int count)
 {
   int k = 0;
@@ -34,7 +35,7 @@ static inline int tsr__axes_begin(const tsr__axes *axes, const uint8_t *axis, in
   return k;
 }
 
-/* Over which axes factors are cut. */
+/* The axes that cut each factor. */
 typedef struct tsr__cuts {
   const tsr_mesh *mesh;
   unsigned used; /* axes that cut a factor */
@@ -45,100 +46,99 @@ typedef struct tsr__cuts {
 typedef struct tsr__terms {
   struct tsr__terms *next; /* alike.c */
   int32_t operands;
-  bool plain; /* types of few operands say all of its shape: terms and ways are kept */
+  bool plain; /* the types of few operands give all of its shape: its terms and ways are kept */
   uint8_t count;
   uint8_t kind[TSR__MAX_FACTORS];
   int8_t out[TSR_MAX_RANK];
   int8_t in[][TSR_MAX_RANK]; /* by operand */
 } tsr__terms;
 
-/* What it takes to have a node elsewhere. */
+/* The cost of a node at another place: bytes, nothing, or making it again. */
 enum tsr__carriage { TSR__CARRY_BYTES, TSR__CARRY_NONE, TSR__CARRY_REMADE };
 
-/* Which ways there are and how they compare, what they weigh, and that fixed nodes want it
- * somewhere. */
+/* Changes of a node: the list of its ways or their order, their bytes, a want of a fixed node. */
 enum tsr__change { TSR__CHANGED_WAYS = 1, TSR__CHANGED_BYTES = 2, TSR__CHANGED_WANTS = 4 };
 
 typedef struct tsr__flow {
   const tsr__program *program;
   tsr__arena *arena;
-  unsigned manual;      /* axes that are cut by hand: of every mesh, bit a = its axis a */
-  tsr_sharding *places; /* each different one once */
+  unsigned manual;      /* manual axes: of every mesh, bit a = its axis a */
+  tsr_sharding *places; /* distinct places */
   bool *full;           /* by place: it uses all axes of its mesh */
   int place_count, place_room;
   struct tsr__scale *scale;
   struct tsr__alike *alike;
-  tsr__way *draft; /* with room for the needs of any node */
+  tsr__way *draft; /* long enough for the needs of any node */
   /* by node of the program */
-  tsr__way **ways; /* a list; once all are weighed, the one that was chosen */
+  tsr__way **ways; /* a list; once all are weighed, the chosen way first */
   const tsr__terms **terms;
   int32_t *type;        /* nodes of one dtype and shape have one number */
-  uint16_t *asked;      /* a place where a reshard or constraint wants it; 0: none does */
+  uint16_t *asked;      /* a place where a reshard or constraint wants it; 0: nowhere */
   uint8_t *free;        /* computed from numbers alone, so it can be made anywhere */
-  uint8_t *fixed;       /* its rows or its regions say where it lies: it has one way */
+  uint8_t *fixed;       /* it has one way: leaves, users' placements, run-time rows, regions */
   uint8_t *ragged;      /* its rows lie as a filter left them */
   uint8_t *carry;       /* tsr__carriage */
   uint8_t *changed;     /* tsr__change since its users looked last */
-  tsr_sharding *claims; /* what is to be cut of it in any way; NULL: nobody has claims */
+  tsr_sharding *claims; /* cuts that all its ways must have; NULL: no claims */
   bool open;            /* there is something to weigh */
   bool failed;          /* out of memory */
 } tsr__flow;
 
-/* Nodes alike are asked once (alike.c). Types are numbered by node in order. */
+/* Equal nodes share one answer (alike.c). Types are numbered in the order of nodes. */
 bool tsr__alike_start(tsr__flow *flow);
 void tsr__alike_type(tsr__flow *flow, int n);
-/* Elements of a node; what is known at run time counts as many. */
+/* Elements of a node; a size known at run time counts as a large one. */
 int64_t tsr__alike_elements(const tsr__flow *flow, int n);
 
-/* What a way of a node follows from: how it is found, and all that this looks at. */
+/* The input of a way: the rule that makes it, and all that the rule reads. */
 enum { TSR__FEW = 3 }; /* the most operands of nodes whose ways are kept */
 typedef struct tsr__question {
   const tsr__terms *terms;
   int32_t type, types[TSR__FEW]; /* its own and those of its operands */
-  uint16_t first[TSR__FEW];      /* where operands lie by their first ways */
-  uint16_t place;                /* which the way follows */
-  uint16_t reduces;              /* the operation, of a reduction: what its partials weigh; and of
-                                    what may leave a sum unreduced */
+  uint16_t first[TSR__FEW];      /* the operands' places by their first ways */
+  uint16_t place;                /* the place that the way follows */
+  uint16_t reduces;              /* the operation, of reductions, views and nodes that scale */
   int32_t lead;                  /* the operand that is followed */
   uint8_t how;                   /* propagate.c */
-  uint8_t consts, free;          /* operands that are so, a bit each */
+  uint8_t consts, free;          /* operands that are constants, or free: a bit each */
 } tsr__question;
 
 /* The factors of a node. NULL out of memory. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n);
 /* The question of a node but for place, how and lead. */
 void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out);
-/* Follows a place by the factors of `map`. True: they take all axes, so nothing else matters. */
+/* Follows a place by the factors of `map`. True: the place takes all axes, so the operands' first
+ * places do not matter. */
 bool tsr__alike_follow(const tsr__flow *flow, tsr__question *question, const int8_t *map,
                        int place);
-/* The way that was found when it was asked last, and where it is to be put; NULL: not yet. */
+/* The way that answered an equal question before, or NULL; tsr__alike_keep stores a way. */
 const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *question);
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 
-/* Chooses a way for every node. `manual`: no placement may name these axes, so nothing is cut by
- * them, moved along them or combined over them. */
+/* Chooses a way for every node. `manual`: no placement may name these axes, so no dim is cut by
+ * them, and no data moves along them or is combined over them. */
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error);
 
-/* Claims of dims that users ranked before others (claim.c), and what they cut of a node's factors;
- * false: nothing. */
+/* Claims of dims that users ranked before others (claim.c), and the cuts of a node's factors that
+ * follow from them; false: no cuts. */
 void tsr__flow_claim(tsr__flow *flow);
 bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cuts *out);
 
-/* Weighing (weigh.c): first the start, then each node after its operands, whose ways are all there;
- * ways that others and a move can replace are dropped; returns tsr__change. Given that fixed nodes
- * want what they want, each node may be weighed again. At last each is left the way that together
- * move the fewest bytes, as far as they are found: the first of its list. */
+/* Weighing (weigh.c): tsr__flow_start_scale comes first. tsr__flow_weigh_node then weighs each node
+ * after its operands, drops ways that another way and a move can replace, and returns tsr__change.
+ * After tsr__flow_want_fixed each node may be weighed again. tsr__flow_choose puts first in each
+ * list the way with which, as far as it finds, the program moves the fewest bytes. */
 void tsr__flow_start_scale(tsr__flow *flow);
-/* What a node itself makes travel when it is done in a way: its partials and results, what a scan
- * passes on, or, of a view, the elements of other devices. Of a product also what several devices
- * multiply alike. */
+/* The bytes that a node itself moves in a way: its partials and results, the prefixes that a scan
+ * passes on, or a view's elements of other devices. A product also counts the products that several
+ * devices repeat. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
 int tsr__flow_weigh_node(tsr__flow *flow, int n);
 void tsr__flow_want_fixed(tsr__flow *flow);
 void tsr__flow_choose(tsr__flow *flow);
 
-/* Where a node lies, where its operand `i` must, and the axes over which its partials meet. */
+/* The place of a node by its first way, and the place that it needs operand `i` at. */
 static inline const tsr_sharding *tsr__flow_at(const tsr__flow *flow, int n)
 {
   return &flow->places[flow->ways[n]->at];
@@ -149,43 +149,45 @@ static inline const tsr_sharding *tsr__flow_need(const tsr__flow *flow, int n, i
   return &flow->places[flow->ways[n]->need[i]];
 }
 
-/* Whether partials that lie at `whole` and meet over `axes` can come to lie at a place as they do:
- * the same, and there each device may finish what it is cut further to by these axes, the first
- * along those that are left unreduced keep it, and along the rest others get copies. */
+/* Whether partials that lie at `whole` and meet over `axes` can leave their result at a place: that
+ * place is `whole`, perhaps cut further by these axes, so that each device finishes its own part.
+ * Along axes left unreduced the first devices keep the result; along the rest other devices get
+ * copies. */
 bool tsr__meets_at(const tsr_sharding *whole, unsigned axes, const tsr_sharding *place);
 
-/* Elements of a root are looked at, but where it may be kept. */
+/* Whether a node may stay unreduced: the elements of a root are read, unless TSR__KEEP allows
+ * it. */
 static inline bool tsr__may_stay(const tsr__gnode *node)
 {
   return !(node->flags & TSR__ROOT) || node->flags & TSR__KEEP;
 }
 
-/* Whether a sum whose partials would meet over `axes` to lie at a place can be left as these: none
- * of them meets before somebody needs it. */
+/* Whether a sum whose partials would meet over `axes` to lie at a place can be left unreduced: its
+ * partials meet only when a user needs the value. */
 bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const tsr_sharding *at,
                     unsigned axes);
 
-/* Whether a node is made where it is needed, on each place anew: a source that nobody placed, of
- * numbers of the run alone. */
+/* Whether a node is made anew at each place that needs it: an unplaced source of numbers of the run
+ * alone. */
 bool tsr__made_anywhere(const tsr__program *program, int n);
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 
 /* About as many bytes as tsr__reshard_bytes counts, and exactly as many on meshes of up to 64
- * devices but for what rounding adds to pieces of bools: each device lacks what it wants and does
- * not hold. Sizes known at run time count as large. */
+ * devices except for the rounding of pieces of bools: each device gets the elements that it wants
+ * and does not hold. Sizes known at run time count as large. */
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                             const tsr_shape *shape);
 
 int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype);
 
-/* About as many bytes as tsr__shift_bytes counts, with the same exactness; 0 of a view that does
- * not move. */
+/* About as many bytes as tsr__shift_bytes counts, with the same exactness; 0 if the view moves no
+ * elements. */
 int64_t tsr__shift_weight(const tsr__viewed *viewed);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
- * devices p - 1 of `accum`'s partials; of no `accum`: the copies of the result, to all but one
- * of those that differ along axes that neither cut it nor are left unreduced. */
+ * devices p - 1 of `accum`'s partials; `accum` NULL: the copies of the result, to all devices but
+ * one of those that differ along axes that neither cut it nor are left unreduced. */
 typedef struct tsr__meeting {
   const tsr__program *program;
   const tsr__gnode *node;
@@ -195,13 +197,14 @@ typedef struct tsr__meeting {
 
 int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum);
 
-/* Bytes that cross where a node that is no reduction joins what lies over `axes`. A table: in each
- * group of p devices each element of the result is on one of them, and p - 1 lack it; bools travel
- * as bytes. A scatter: p - 1 partials of the result, and as many copies of it. */
+/* Bytes that cross where a node other than a reduction joins elements or updates that are cut over
+ * `axes`. A table: in each group of p devices each element of the result is on one of them, and p -
+ * 1 lack it; bools travel as bytes. A scatter: p - 1 partials of the result, and as many copies of
+ * it. */
 int64_t tsr__joining_bytes(const tsr__meeting *meeting);
 
-/* How a product is done whose partial sums meet (split.c): what devices make of it, a part each
- * along dim 0, where that lies, where the parts are added up, and where their sum lies then.
+/* The steps of a product whose partial sums meet (split.c): `part` has each device's part along dim
+ * 0, `made` is its place, `met` the place where parts are added up, `sum` the place of their sum.
  * `right`: the place of operand 1. */
 typedef struct tsr__split {
   tsr__gnode part;
@@ -209,34 +212,35 @@ typedef struct tsr__split {
 } tsr__split;
 
 void tsr__split_of(const tsr__meeting *meeting, const tsr_sharding *right, tsr__split *out);
-/* The blocks that give an operand of a product, whose dims have `indices`, the borders of whole
- * nodes of the tree of its leaves, which are the same on any mesh. False: it has them. */
+/* The blocks that give an operand of a product, whose dims have `indices`, borders at whole nodes
+ * of its tree of leaves, which is the same on any mesh. False: no blocks are needed. */
 bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
                       const tsr_sharding *at, tsr__blocks_attr *out);
-/* The blocks of operand 0 that have all that is shown by windows of a product that is computed at a
- * place, which cuts their dims. False: it has them. */
+/* The blocks of operand 0 that hold all elements read by a product's windows, for a product at a
+ * place that cuts their dims. False: no blocks are needed. */
 bool tsr__window_blocks(const tsr__meeting *meeting, tsr__blocks_attr *out);
-/* About as many bytes as its moves count, with the exactness of tsr__reshard_weight. */
+/* About as many bytes as the moves of a split count, with the exactness of tsr__reshard_weight. */
 int64_t tsr__split_weight(const tsr__meeting *meeting, const tsr_sharding *right);
-/* The same of what windows show of other devices; `left`: the place of operand 0. */
+/* The same for the elements of other devices that windows read; `left`: the place of operand 0. */
 int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left);
-/* How many pairs of numbers the devices multiply together if each pair is multiplied once. */
+/* The number of pairs that all devices together multiply if each pair is multiplied once. */
 double tsr__products_in(const tsr__program *program, const tsr__gnode *node);
 
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
- * line each device but the last tells the next what came before. */
+ * line each device but the last sends the next its prefix. */
 int64_t tsr__passing_bytes(const tsr__meeting *meeting);
 
-/* A program in the place of another: by node of that one where it is, -1: nowhere. */
+/* A program that replaces another (`of`), and for each node of `of` its node here; -1: no such
+ * node. */
 typedef struct tsr__flat {
   const tsr__program *of;
   tsr__program program;
   int32_t *place; /* of an arena */
 } tsr__flat;
 
-/* Loops (loops.c): plans the regions of the nodes of flat->of that run theirs, into parts->inner,
- * whose nodes are then those of flat->program: the same with all operands and results of loops
- * placed. That is to be freed anyhow. */
+/* Loops (loops.c): plans the regions of the loops of flat->of into parts->inner, whose nodes have
+ * the numbers of flat->of. flat->program becomes the same program with all operands and results of
+ * loops placed; the caller frees it even on failure. */
 bool tsr__has_loops(const tsr__program *program);
 tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
                            tsr__error *error);
@@ -246,7 +250,7 @@ void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
  * and tsr__meeting_stages. False: out of memory. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena);
 
-/* What all of planning says where memory ends, and the line of a node; NULL: none is known. */
+/* The error of all planning without memory, and the site of a node; NULL: unknown. */
 static inline tsr_status tsr__plan_no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
@@ -258,7 +262,7 @@ static inline const char *tsr__site_at(const tsr__program *program, int node)
   return program->sites ? program->sites[node] : NULL;
 }
 
-/* Fills out->notes from the finished program; what it takes meanwhile is the arena's. */
+/* Fills out->notes from the finished program; its working memory is the arena's. */
 tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
 
 #endif

@@ -1,14 +1,14 @@
-/* Nodes that run their regions: each region is a program with a plan of its own.
+/* Loops: nodes that run their regions; each region is a program with a plan of its own.
  *
- *   %2:2 = scan(%0, %1)            operands   where they lie in the program before the node, which
- *       %0 = arg 1                            a CONSTRAIN says from then on; slices whole along
- *       ...                                   the steps
- *       return %3, %4       -->    regions    arguments are leaves that lie so; what a step gives
- *   %3 = %2#0                                 the next is constrained to where that takes it
- *   %4 = %2#1                      results    where the region leaves them
+ *   %2:2 = scan(%0, %1)            operands   constrained to their places in the program before the
+ *       %0 = arg 1                            node; slices whole along the steps
+ *       ...                        regions    arguments are leaves with these places; results of a
+ *       return %3, %4       -->               step are constrained to the places of the next step
+ *   %3 = %2#0
+ *   %4 = %2#1                      results    at the places where the region leaves them
  *
- * A carry lies where it lies at first, for good. One that is nowhere at first, a number or what
- * nobody placed, comes to lie where the first step would leave it. */
+ * A carry keeps its first place. A carry without a place at first, a number or an unplaced value,
+ * gets the place where the first step would leave it. */
 #include "partition/flow.h"
 
 typedef struct opener {
@@ -20,7 +20,7 @@ typedef struct opener {
   tsr__error *error;
 } opener;
 
-/* A node with regions: by operand and by result where it lies, how it steps. */
+/* A loop being planned: places by operand (`at`) and by result (`made`). */
 typedef struct opened {
   const tsr__gnode *node;
   const tsr__loop_attr *attr;
@@ -28,14 +28,17 @@ typedef struct opened {
   tsr_sharding *at, *made;
 } opened;
 
-/* A loop is planned inside out. What its regions do decides where carries lie, and where carries
- * lie decides what its regions do, so it is asked in rounds:
+/* A loop is planned inside out. The plans of its regions decide the places of carries, and these
+ * places decide the plans, so planning goes in rounds:
  *
- *   find_operands   where operands lie by the program before the node: propagation as of now
- *   find_places     plan the regions so; a carry that was nowhere and comes to lie somewhere does
- *                   so from the next round on. Each round settles one more, or is the last
- *   plan_regions    plan them for good: what a step gives is constrained to where it takes it
- *   add_loop        the node in the program around it, with operands constrained likewise
+ *   find_operands       the operands' places in the program before the node, by propagation as of
+ *                       now
+ *   find_result_places  plan the regions with these places; a carry that was unplaced and comes to
+ *                       lie somewhere is placed there from the next round on. Each round settles
+ *                       one more carry, or is the last
+ *   plan_regions        plan them for good: a step's results are constrained to the next step's
+ *                       places
+ *   add_loop            the node in the program around it, with operands constrained likewise
  *
  * Regions have regions: plan_region goes down by tsr__partition. */
 bool tsr__has_loops(const tsr__program *program)
@@ -47,8 +50,8 @@ bool tsr__has_loops(const tsr__program *program)
 
 /* ---- places ---- */
 
-/* The same place with dim 0 gone (`by` 1) or an uncut one in front (-1); 0: with dim 0 uncut. Sums
- * are made. */
+/* The same place without dim 0 (`by` 1), with dim 0 whole (0), or with a whole dim in front (-1).
+ * Unreduced axes are dropped: sums are made. */
 static tsr_sharding shifted(const tsr_sharding *at, int by)
 {
   tsr_sharding out;
@@ -70,7 +73,8 @@ static tsr_sharding shifted(const tsr_sharding *at, int by)
   return out;
 }
 
-/* A sum that is not made yet cannot go from step to step: it would be added to again. */
+/* The place with sums reduced: an unreduced sum cannot be a carry, since the next step would add to
+ * it. */
 static tsr_sharding without_sums(const tsr_sharding *at)
 {
   tsr_sharding none;
@@ -95,11 +99,11 @@ typedef struct closing {
   tsr__arena *arena;
 } closing;
 
-/* The number of a step is a number of the run, behind those of the region. */
+/* The number of a step is a number of the run, after those of the region. */
 /*   numbers of a run   | those of the region's formulas | the step |
  *
  * The step is one element everywhere, written before each run of the region's plan. */
-static int32_t add_number(closing *c, const char *site)
+static int32_t add_step_number(closing *c, const char *site)
 {
   tsr__gnode number = {
     .op = TSR__OP_CONST, .dtype = TSR_I64, .param_count = 1, .param = c->region->program.param_count
@@ -113,11 +117,11 @@ static int32_t add_argument(closing *c, int n, const char *site)
 {
   tsr__gnode node = c->region->program.nodes[n];
   int i = tsr__index_of(&c->region->program, &node), operand = tsr__loop_operand(c->of->attr, i);
-  if (operand < 0) return add_number(c, site);
+  if (operand < 0) return add_step_number(c, site);
   tsr_sharding at = c->of->at[operand];
-  /* The region sees one step of it. */
+  /* The region reads one step of the slice. */
   if (is_slice(c->of, operand)) at = shifted(&at, 1);
-  /* In a plan of its own an argument is what a leaf is in any program: bound when it runs. */
+  /* In the region's plan an argument is a leaf: it is bound when the plan runs. */
   node.op = TSR__OP_LEAF;
   node.attr = node.attr_bytes = 0;
   node.sharding = (uint16_t)tsr__program_sharding(&c->program, &at);
@@ -141,20 +145,20 @@ static int32_t add_copy(closing *c, int n, const char *site)
   }
   if (node.sharding)
     node.sharding = (uint16_t)tsr__program_sharding(&c->program, &from->shardings[node.sharding]);
-  /* Roots are what the region returns, in its own order (add_result). */
+  /* Roots are the region's results, in its own order (add_result). */
   node.flags &= (uint8_t)~TSR__ROOT;
   return tsr__program_add(&c->program, &node, (tsr__links){ in, links }, site);
 }
 
-/* A place that nobody wrote down: the line it is told with, and why. */
+/* A place that the planner asks for, with the site and reason of its explanation. */
 typedef struct wish {
   const tsr_sharding *to;
   const char *site;
   tsr__why why;
 } wish;
 
-/* Node `at` where it is wanted; itself where nothing is. */
-static int32_t constrain(tsr__program *p, int32_t at, wish w)
+/* Node `at` constrained to the wanted place, or `at` itself if the wish has no mesh. */
+static int32_t constrain_node(tsr__program *p, int32_t at, wish w)
 {
   const tsr_sharding *to = w.to;
   if (!to->mesh) return at;
@@ -178,12 +182,12 @@ static int32_t add_result(closing *c, int i, const tsr_sharding *want)
   int32_t at = c->place[c->region->results[i]];
   bool chosen = c->of->attr->kind == TSR__LOOP_SWITCH;
   wish w = { want, tsr__site_at(p, at), chosen ? TSR__WHY_LEFT : TSR__WHY_NEXT };
-  if (want) at = constrain(p, at, w);
+  if (want) at = constrain_node(p, at, w);
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
 
-/* Of the leaves of a region, those that are numbers have no place among its arguments. */
+/* Whether a node is an argument: leaves of a region that are numbers are not. */
 static bool is_argument(const tsr__gnode *node)
 {
   const tsr__opinfo *row = &tsr__ops[node->op];
@@ -195,7 +199,7 @@ static bool close_region(closing *c, const tsr_sharding *want)
   const tsr__program *from = &c->region->program;
   c->place = tsr__arena_new(c->arena, ((size_t)from->node_count + 1) * sizeof *c->place);
   if (!c->place || !tsr__program_share(&c->program, from)) return false;
-  /* With the number of the step. */
+  /* One more number: that of the step. */
   c->program.param_count = from->param_count + 1;
   for (int n = 0; n < from->node_count; n++) {
     const char *site = tsr__site_at(from, n);
@@ -216,7 +220,7 @@ const tsr__num *tsr__inner_numbers(const tsr__partitioned *partitioned, int inne
                                    const tsr__num *params)
 {
   const tsr__inner *of = &partitioned->inner[inner];
-  /* Numbers of a node are those of its regions one behind the other; so are its entries in
+  /* Numbers of a node are those of its regions one after the other; so are its entries in
    * `inner`. */
   int at = partitioned->program.nodes[of->node].param;
   for (int r = 1; r <= of->region; r++) at += partitioned->inner[inner - r].number;
@@ -244,7 +248,7 @@ static bool open_inner(tsr__inner *inner, const tsr__region *region, tsr__heap *
   return inner->block;
 }
 
-/* Plans region `r` of a node; `want`: where its results are to lie, or NULL. */
+/* Plans region `r` of a node; `want`: the places of its results, or NULL. */
 static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr_sharding *want,
                               tsr__inner *inner)
 {
@@ -261,8 +265,8 @@ static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr
     tsr__inner_free(inner, heap);
     return status;
   }
-  /* Until here they counted in the program that was made; what runs is what partitioning made of
-   * it. */
+  /* Arguments and results were nodes of the closed program until here; the plan that runs has the
+   * nodes of the partitioned one. */
   const int32_t *home = inner->parts.home;
   for (int i = 0; i < inner->argument_count; i++) inner->arguments[i] = home[inner->arguments[i]];
   for (int i = 0; i < inner->result_count; i++) inner->results[i] = home[inner->results[i]];
@@ -275,12 +279,12 @@ static tsr_sharding result_place(const tsr__inner *inner, int i)
   return without_sums(&program->shardings[program->nodes[inner->results[i]].sharding]);
 }
 
-/* Where the results of a node's regions come to lie, if nothing is asked of them; each of the first
- * region that has it somewhere. *moved: a carry is somewhere now that was not. */
-static tsr_status find_places(const opener *p, opened *o, bool *moved)
+/* Finds the places of a loop's results if none are asked for; each result takes the place of the
+ * first region that places it. *moved: a carry has a place now that had none. */
+static tsr_status find_result_places(const opener *p, opened *o, bool *moved)
 {
-  /* Bodies of a switch have the same results, so the first of them that has a place for one
-   * decides. Of loops the last region is the body; that of a while before it only asks. */
+  /* Bodies of a switch have the same results, so the first body that places a result decides. The
+   * last region of a loop is its body; a while has its condition before it. */
   int first = o->attr->kind == TSR__LOOP_SWITCH ? 0 : o->node->region_count - 1;
   *moved = false;
   for (int r = first; r < o->node->region_count; r++) {
@@ -293,7 +297,7 @@ static tsr_status find_places(const opener *p, opened *o, bool *moved)
         o->at[i] = place;
         *moved = true;
       }
-      /* A carry comes back to where it came from; what is stacked lies where the step leaves it. */
+      /* A carry returns to its own place; a stacked result lies where the step leaves it. */
       if (r == first || !o->made[i].mesh) o->made[i] = carry ? o->at[i] : place;
     }
     tsr__inner_free(&inner, p->out->heap);
@@ -314,10 +318,10 @@ static bool keep_inner(const opener *p, const tsr__inner *inner)
 static tsr_status plan_regions(const opener *p, opened *o)
 {
   bool moved = true;
-  /* No more rounds than carries: each but the last settles one, and none is unsettled again. */
+  /* At most carries + 1 rounds: each but the last settles a carry for good. */
   for (int round = 0; moved && round <= o->attr->carries; round++)
-    if (find_places(p, o, &moved)) return p->error->status;
-  /* The condition gives a bool, which is nobody's carry. */
+    if (find_result_places(p, o, &moved)) return p->error->status;
+  /* The condition gives a bool, which is no carry. */
   bool asks = o->attr->kind == TSR__LOOP_WHILE;
   for (int r = 0; r < o->node->region_count; r++) {
     tsr__inner inner;
@@ -333,11 +337,11 @@ static tsr_status plan_regions(const opener *p, opened *o)
 
 /* ---- the program around it ---- */
 
-/* Where operands lie as things are. */
+/* Finds the places of a loop's operands in the program so far. */
 static tsr_status find_operands(const opener *p, opened *o)
 {
   tsr__flow flow;
-  /* A walk over all that stands before, once a loop; programs have few loops. */
+  /* This walks all nodes before the loop, once a loop; programs have few loops. */
   if (tsr__flow_run(p->out, 0, p->arena, &flow, p->error)) return p->error->status;
   for (int i = 0; i < o->node->in_count; i++) {
     const tsr_sharding *at = tsr__flow_at(&flow, p->place[tsr__in(p->in, o->node, i)]);
@@ -356,10 +360,10 @@ static tsr_status add_loop(const opener *p, const opened *o)
   for (int i = 0; i < node.in_count; i++) {
     w.to = &o->at[i];
     w.why = is_slice(o, i) ? TSR__WHY_STEPS : TSR__WHY_CARRIED;
-    in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], w);
+    in[i] = constrain_node(p->out, p->place[tsr__in(p->in, &node, i)], w);
     if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }
-  /* Regions stay those of the program that was given: it shares them. */
+  /* The regions stay those of the given program, which shares them. */
   for (int i = node.in_count; i < links; i++) in[i] = p->in->operands[node.first_in + i];
   for (int i = 0; i < node.result_count; i++) {
     bool stack = o->attr->kind == TSR__LOOP_SCAN && i >= o->attr->carries;
@@ -371,7 +375,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   return p->place[o->n] < 0 ? tsr__plan_no_memory(p->error) : TSR_OK;
 }
 
-static tsr_status open_loop(const opener *p, int n)
+static tsr_status plan_loop_node(const opener *p, int n)
 {
   const tsr__gnode *node = &p->in->nodes[n];
   opened o = {
@@ -385,16 +389,17 @@ static tsr_status open_loop(const opener *p, int n)
   return status ? status : add_loop(p, &o);
 }
 
-/* A result of a loop lies where that leaves it. */
-/* A part of a loop is placed like what a user placed: propagation is not to choose. */
-static void place_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
+/* A result of a loop lies where the loop leaves it. */
+/* The node that takes the result is marked as placed by a user, so that propagation does not
+ * choose. */
+static void place_loop_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
 {
   int i = tsr__index_of(p->in, node);
   node->sharding = p->out->results[loop->first_result + i].sharding;
   if (node->sharding) node->flags |= TSR__PLACED;
 }
 
-static tsr_status copy(const opener *p, int n)
+static tsr_status copy_plain_node(const opener *p, int n)
 {
   tsr__gnode node = p->in->nodes[n];
   int32_t *in = tsr__arena_new(p->arena, ((size_t)node.in_count + 1) * sizeof *in);
@@ -403,7 +408,8 @@ static tsr_status copy(const opener *p, int n)
     int o = tsr__in(p->in, &node, i);
     in[i] = o < 0 ? -1 : p->place[o];
     bool part = o >= 0 && tsr__ops[node.op].lowering == TSR__LOW_PART;
-    if (part && tsr__is_loop(p->in->nodes[o].op)) place_result(p, &p->out->nodes[in[i]], &node);
+    if (part && tsr__is_loop(p->in->nodes[o].op))
+      place_loop_result(p, &p->out->nodes[in[i]], &node);
   }
   p->place[n] =
       tsr__program_add(p->out, &node, (tsr__links){ in, node.in_count }, tsr__site_at(p->in, n));
@@ -423,6 +429,7 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
   for (int i = 1; i < program->sharding_count; i++)
     tsr__program_sharding(out, &program->shardings[i]);
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__is_loop(program->nodes[n].op) ? open_loop(&p, n) : copy(&p, n)) return error->status;
+    if (tsr__is_loop(program->nodes[n].op) ? plan_loop_node(&p, n) : copy_plain_node(&p, n))
+      return error->status;
   return out->failed ? tsr__plan_no_memory(error) : TSR_OK;
 }

@@ -1,17 +1,16 @@
 /* Notes: one for each communication of a partitioned program, with its bytes, its cause and a
- * cheaper way where one is known.
+ * cheaper way if one is known.
  *
- * Reductions that meet in the same stage over the same axes of the same mesh travel
- * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
- * p - 1 copies of the results come back; of scattered ones each piece has its leader, and copies
- * go to those that have the same piece. Moves have a note each; trips.c says which are one
- * collective. */
+ * Reductions that meet in the same stage over the same axes of the same mesh travel together: one
+ * note. The bytes: in each group of p devices, p - 1 partials go to the leader and p - 1 copies of
+ * the results come back; in a reduce-scatter each piece has its leader, and copies go to the
+ * replicas of the piece. Moves have a note each; trips.c says which are one collective. */
 #include "partition/flow.h"
 #include "tessera/indexing.h"
 
 #include <stdio.h>
 
-/* Moves of one type between two placements weigh alike: those seen last. */
+/* The moves weighed last: moves of one type between two placements have the same bytes. */
 typedef struct weighed {
   uint16_t from, to;
   uint8_t dtype, rank, move, axes;
@@ -27,19 +26,19 @@ typedef struct maker {
   size_t capacity;
   int *stage;          /* by node */
   int *meets;          /* by node: tsr__meeting_stages */
-  int *users;          /* by node: how many others read it */
+  int *users;          /* by node: the number of nodes that read it */
   int32_t *first_user; /* by node; -1: none */
   int32_t *first_note; /* by stage where they meet: the last all-reduce noted, + 1; 0: none */
   int32_t *next_note;  /* by node that began an all-reduce: the one before it of the stage */
-  int32_t *last;       /* by such a node: the last that travels with it, + 1 */
+  int32_t *last;       /* by such a node: the last reduction that travels with it, + 1 */
   tsr__arena *arena;
   tsr__accum *accums;
   int *of_node;
   int accum_count;
-  weighed weighed[WEIGHED]; /* by hash; from == to: none */
+  weighed weighed[WEIGHED]; /* by hash; from == to: free */
 } maker;
 
-static const tsr_sharding *sharding_of(const maker *m, int node)
+static const tsr_sharding *node_sharding(const maker *m, int node)
 {
   return &m->out->program.shardings[m->out->program.nodes[node].sharding];
 }
@@ -53,7 +52,8 @@ static bool has_unknown_size(const tsr__gnode *node)
   return false;
 }
 
-/* The one operand of an elementwise node that is no number, if it has the node's shape; else -1. */
+/* The one operand of an elementwise node that is not a number, if it has the node's shape; else
+ * -1. */
 static int only_operand(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -68,8 +68,8 @@ static int only_operand(const tsr__program *program, int node)
   return memcmp(program->nodes[found].dims, g->dims, sizeof g->dims) ? -1 : found;
 }
 
-/* The put that a node comes of by elementwise steps alone, if nobody else needs what is on the way;
- * else -1. */
+/* The put from which elementwise steps alone lead to a node, if no other node needs a value on the
+ * way; else -1. */
 /*   x = put(..) @(-)     y = x * 2     z = reshard(y)  @(a)       put x so, and nothing moves
  *                        w = x + 1                                but not if w needs it as it is
  */
@@ -82,13 +82,13 @@ static int put_behind(const maker *m, int node)
   return -1;
 }
 
-/* Data that was put could have been put where it is needed, if nobody needs it elsewhere. */
+/* Suggests to put data at the place where it is needed, if no other node needs it elsewhere. */
 static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr__note *note)
 {
   char spec[64];
   int put = put_behind(m, node);
   if (put < 0 || note->bytes <= 0) return;
-  /* A spec that is too long to be typed is no help. */
+  /* A spec that is too long to type is no help. */
   int length = tsr_sharding_text(want, m->out->program.nodes[put].rank, spec, sizeof spec);
   if (length >= (int)sizeof spec || length < 2) return;
   spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
@@ -97,13 +97,13 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
            length > 2 ? spec + 1 : "-");
 }
 
-static weighed weigh(maker *m, int n)
+static weighed weigh_reshard(maker *m, int n)
 {
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n], *in = &program->nodes[tsr__in(program, node, 0)];
-  const tsr_sharding *from = &program->shardings[in->sharding], *to = sharding_of(m, n);
-  /* One place a hash, and what comes last stays: notes of one kind mostly follow each other. All
-   * of the key is compared. */
+  const tsr_sharding *from = &program->shardings[in->sharding], *to = node_sharding(m, n);
+  /* The table has one entry a hash, and the last move stays: notes of one kind mostly follow each
+   * other. All of the key is compared. */
   weighed *known = &m->weighed[(in->sharding * 7u + node->sharding + node->dtype) % WEIGHED];
   weighed key = { in->sharding, node->sharding, node->dtype, node->rank, .axes = 0 };
   memcpy(key.dims, node->dims, sizeof key.dims);
@@ -124,14 +124,14 @@ static void note_move(maker *m, int n, tsr__note *note)
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n];
   int in = tsr__in(program, node, 0);
-  const tsr_sharding *from = sharding_of(m, in), *to = sharding_of(m, n);
-  weighed move = weigh(m, n);
+  const tsr_sharding *from = node_sharding(m, in), *to = node_sharding(m, n);
+  weighed move = weigh_reshard(m, n);
   note->move = move.move;
   note->axes = move.axes;
   note->cause = node->cause;
   bool parts = tsr__ops[program->nodes[in].op].shape_rule == TSR__SH_DOT;
-  /* Parts of products go to where they are summed: moved as an all-to-all, and known by what
-   * that and the sum are together. */
+  /* Parts of products go to the devices that sum them: an all-to-all, which together with the sum
+   * is a reduce-scatter. */
   if (note->cause == TSR__CAUSE_PARTS && parts && move.move == TSR__MOVE_ALL_TO_ALL)
     note->move = TSR__MOVE_REDUCE_SCATTER;
   note->mesh = to->mesh ? to->mesh : from->mesh;
@@ -143,11 +143,11 @@ static void note_move(maker *m, int n, tsr__note *note)
   suggest_put(m, in, to, note);
 }
 
-/* Even borders after a filter: how much moves depends on how many rows were left. */
+/* Even borders after a filter: the bytes depend on the number of rows left. */
 /* Bytes stay 0 until the run counts them. */
 static void note_rows(const maker *m, int n, tsr__note *note)
 {
-  const tsr_sharding *at = sharding_of(m, n);
+  const tsr_sharding *at = node_sharding(m, n);
   note->move = TSR__MOVE_ROWS;
   note->cause = TSR__CAUSE_ROWS;
   note->axes = (uint8_t)tsr__dim_axes(at, 0);
@@ -169,7 +169,7 @@ static unsigned shifted_axes(const tsr__program *program, int n, const tsr_shard
   return axes;
 }
 
-/* Its user stays -1: a view moves of itself, and on nobody's account. */
+/* The user stays -1: a view moves on no other node's account. */
 static tsr_status note_shift(maker *m, int n, tsr__note *note)
 {
   tsr__viewed viewed;
@@ -205,7 +205,7 @@ static void note_blocks(const maker *m, int n, tsr__note *note)
 
 /* ---- reductions ---- */
 
-static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int position)
+static int64_t count_local_elements(const tsr__meeting *m, const tsr_sharding *at, int position)
 {
   int64_t count = 1, start, size;
   for (int d = 0; d < m->node->rank; d++) {
@@ -216,15 +216,15 @@ static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int po
   return count;
 }
 
-/* Whether a position is the first of those that differ from it in the combined axes only. */
+/* Whether a position is the first of those that differ from it along the combined axes only. */
 /* Bytes of a meeting, counted once a group of those that differ along the axes alone:
  *
  *   2x4, over y       (0,0) (0,1) (0,2) (0,3)   leads: (0,0)     3 partials go there, and
  *                     (1,0) (1,1) (1,2) (1,3)   leads: (1,0)     3 results come back
  *
- * Of a scattered result each piece has its own leader, so partials cross in pieces, which are as
- * many bytes, and copies go only along axes that do not cut it. */
-static bool leads(const tsr_mesh *mesh, unsigned axes, int position)
+ * Each piece of a scattered result has its own leader, so partials cross in pieces, of as many
+ * bytes together, and copies go only along axes that do not cut it. */
+static bool leads_meeting(const tsr_mesh *mesh, unsigned axes, int position)
 {
   for (int a = 0; a < mesh->axis_count; a++)
     if (axes >> a & 1 && tsr__mesh_coord(mesh, position, a) != 0) return false;
@@ -246,8 +246,8 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   tsr_sharding at = tsr__partial_place(m->at, m->axes);
   unsigned copied = m->axes & ~(tsr__used_axes(m->at) | m->at->unreduced);
   for (int p = 0; p < mesh->device_count; p++) {
-    if (!leads(mesh, m->axes, p)) continue;
-    int64_t count = local_count(m, &at, p);
+    if (!leads_meeting(mesh, m->axes, p)) continue;
+    int64_t count = count_local_elements(m, &at, p);
     tsr_box box = { .size = { count } };
     bytes += accum ? tsr__accum_bytes(accum, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
@@ -255,13 +255,13 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   return (members_of(mesh, accum ? m->axes : copied) - 1) * bytes;
 }
 
-/* Of a scatter's partial: an element, and at each place which update was the last. */
+/* Bytes of a scatter's partial: its elements, and for each place the number of the last update. */
 static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t count)
 {
   const tsr__scatter_attr *attr = tsr__attr_of(m->program, m->node);
   tsr_dtype dtype = (tsr_dtype)m->node->dtype;
-  /* Sets: the last update in row order wins, on devices as well, so with an element goes the
-   * number of the update that put it there. Sums of floats travel as accumulators. */
+  /* If updates set, the last in row order wins, across devices as well, so the number of the update
+   * travels with its element. Sums of floats travel as accumulators. */
   int64_t places = count ? 1 : 0, start, size;
   if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
   if (attr->how == TSR_SCATTER_ADD && tsr__dtype_float(dtype))
@@ -277,8 +277,8 @@ int64_t tsr__joining_bytes(const tsr__meeting *m)
 {
   int64_t bytes = 0;
   for (int p = 0; p < m->at->mesh->device_count; p++) {
-    if (!leads(m->at->mesh, m->axes, p)) continue;
-    int64_t count = local_count(m, m->at, p);
+    if (!leads_meeting(m->at->mesh, m->axes, p)) continue;
+    int64_t count = count_local_elements(m, m->at, p);
     bytes +=
         scattered_bytes(m, p, count) + count * (int64_t)tsr_dtype_size((tsr_dtype)m->node->dtype);
   }
@@ -300,14 +300,15 @@ int64_t tsr__passing_bytes(const tsr__meeting *m)
       tsr__dim_part(m->at, d, m->node->dims[d], p, &start, &size);
       lines *= size;
     }
-    /* Once a line, at its first part: each part but the last tells the next. */
+    /* Lines are counted at their first part: each part but the last sends its prefix to the
+     * next. */
     if (!tsr__dim_index(m->at, dim, p))
       bytes += (parts - 1) * lines * each[!tsr__dtype_float((tsr_dtype)m->node->dtype)];
   }
   return bytes;
 }
 
-/* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded
+/* A reduction of put data along a sharded dim would move no bytes if a kept dim were sharded
  * instead. */
 static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
 {
@@ -315,12 +316,12 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   const tsr__gnode *node = &program->nodes[n];
   int in = tsr__in(program, node, 0);
   const tsr__gnode *x = &program->nodes[in];
-  const tsr_sharding *at = sharding_of(m, in);
+  const tsr_sharding *at = node_sharding(m, in);
   uint32_t dims = tsr__reduce_of(program, node)->dims;
   int kept = -1;
-  /* Of several reductions each would want another. */
+  /* Several reductions may each want another dim. */
   if (note->accums != 1 || x->flags & TSR__KEPT) return;
-  /* The first dim that is kept and has an element for each device. */
+  /* The first kept dim with at least one element for each device. */
   for (int d = x->rank - 1; d >= 0; d--)
     if (!(dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
   if (kept < 0) return;
@@ -339,19 +340,20 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   suggest_put(m, in, &want, note);
 }
 
-/* Scattered ones go with those that are scattered alike, as their pieces have the same leaders. */
+/* Whether two reductions travel together. Scattered reductions do if they are scattered alike, as
+ * their pieces have the same leaders. */
 static bool together(const maker *m, int a, int b)
 {
   return m->meets[a] == m->meets[b] &&
          m->out->program.nodes[a].reduce_axes == m->out->program.nodes[b].reduce_axes &&
-         sharding_of(m, a)->mesh == sharding_of(m, b)->mesh &&
+         node_sharding(m, a)->mesh == node_sharding(m, b)->mesh &&
          tsr__scattered_alike(&m->out->program, &m->out->program.nodes[a],
                               &m->out->program.nodes[b]);
 }
 
-/* The note that a reduction's partials belong to, if one was made already. */
-/* Few kinds meet in a stage, so its list is walked. */
-static tsr__note *note_of(const maker *m, int n)
+/* The note of a reduction's partials, if it was made already. */
+/* Few kinds of reductions meet in a stage, so a walk over its list is enough. */
+static tsr__note *all_reduce_note(const maker *m, int n)
 {
   for (int i = m->first_note[m->meets[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
     if (together(m, m->out->notes[i - 1].node, n)) return &m->out->notes[i - 1];
@@ -366,18 +368,17 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
   note->move = scattered ? TSR__MOVE_REDUCE_SCATTER : TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_REDUCED;
   note->axes = m->out->program.nodes[n].reduce_axes;
-  note->mesh = sharding_of(m, n)->mesh;
+  note->mesh = node_sharding(m, n)->mesh;
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
 }
 
-/* Adds what reduction `n` makes travel: accumulators of which it is the first user, and its
- * result. */
+/* Adds the bytes of reduction `n`: accumulators of which it is the first user, and its result. */
 static void add_reduction(const maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
-  tsr__meeting meeting = { program, &program->nodes[n], sharding_of(m, n), note->axes };
+  tsr__meeting meeting = { program, &program->nodes[n], node_sharding(m, n), note->axes };
   for (int k = 0; k < 2; k++) {
     int accum = m->of_node[2 * n + k];
     /* Shared accumulators travel once: a mean and a sum of one operand. */
@@ -386,7 +387,8 @@ static void add_reduction(const maker *m, int n, tsr__note *note)
     note->bytes += tsr__meeting_bytes(&meeting, &m->accums[accum]);
   }
   note->bytes += tsr__meeting_bytes(&meeting, NULL);
-  /* Fellows are a circle in order of nodes: with (+ 1) of each is the next, of the last the first.
+  /* Reductions of a note form a circle in order of nodes: `with` (+ 1) of each is the next node,
+   * `with` of the last is the first.
    *
    *   %3.with -> %7   %7.with -> %9   %9.with -> %3        last[3] = 9
    */
@@ -414,7 +416,7 @@ static tsr__note *new_note(maker *m)
   return note;
 }
 
-/* A routine along a sharded dim. */
+/* Adds the note of a routine along a sharded dim. */
 static tsr_status note_along(maker *m, int n)
 {
   const tsr__program *program = &m->out->program;
@@ -436,11 +438,11 @@ static tsr_status note_along(maker *m, int n)
   return TSR_OK;
 }
 
-/* What is looked into, or scattered, is cut. */
+/* Adds the note of a sharded table or scatter. */
 static tsr_status note_join(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
-  const tsr_sharding *at = sharding_of(m, n);
+  const tsr_sharding *at = node_sharding(m, n);
   tsr__note *note = new_note(m);
   if (!note) return m->error->status;
   note->move = tsr__has_table(node->op) ? TSR__MOVE_LOOK : TSR__MOVE_ALL_REDUCE;
@@ -455,20 +457,20 @@ static tsr_status note_join(maker *m, int n)
 }
 
 /* The order of the questions matters: a scatter has reduce_axes and no accumulators, a routine
- * along a dim may have none, and only then are reductions told from moves. A reduction may find
- * that its note exists; nothing else does. */
+ * along a dim may have no reduce_axes, and only then do reductions differ from moves. Only a
+ * reduction may find that its note exists. */
 static tsr_status note_node(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
   if (node->reduce_axes && tsr__ops[node->op].acc == TSR__ACC_NONE) return note_join(m, n);
   if (tsr__ops[node->op].prefix[0] || tsr__ops[node->op].least_cut) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
-  tsr__note *note = reduces ? note_of(m, n) : NULL;
+  tsr__note *note = reduces ? all_reduce_note(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
   bool shifts = tsr__node_shifts(&m->out->program, n);
   bool blocks = tsr__ops[node->op].shape_rule == TSR__SH_BLOCKS;
   if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts && !blocks) return TSR_OK;
-  if (evens && !sharding_of(m, n)->mesh) return TSR_OK;
+  if (evens && !node_sharding(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
     if (!note) return m->error->status;
@@ -482,7 +484,7 @@ static tsr_status note_node(maker *m, int n)
   return TSR_OK;
 }
 
-static tsr_status prepare(maker *m, tsr__arena *arena)
+static tsr_status prepare_maker(maker *m, tsr__arena *arena)
 {
   const tsr__program *program = &m->out->program;
   m->arena = arena;
@@ -512,8 +514,8 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   return TSR_OK;
 }
 
-/* Gives the list its exact length, by which it is freed. */
-static tsr_status trim(maker *m)
+/* Copies the list of notes to its exact length, by which it is freed. */
+static tsr_status trim_notes(maker *m)
 {
   tsr__partitioned *out = m->out;
   size_t size = (size_t)out->note_count * sizeof *out->notes;
@@ -526,8 +528,8 @@ static tsr_status trim(maker *m)
   return failed ? tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program") : TSR_OK;
 }
 
-/* Whether all of a program lies nowhere: then nothing moves and nothing travels together. The only
- * sharding of such a program is that of no place. */
+/* Whether no node of a program has a place: then no data moves. The only sharding of such a program
+ * is the unplaced one. */
 static bool is_unplaced(const tsr__program *program)
 {
   return program->sharding_count <= 1 && !(program->sharding_count && program->shardings[0].mesh);
@@ -540,17 +542,17 @@ tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error 
     for (int n = 0; n < out->program.node_count; n++) out->program.nodes[n].with = 0;
     return TSR_OK;
   }
-  tsr_status status = prepare(&m, arena);
+  tsr_status status = prepare_maker(&m, arena);
   for (int n = 0; n < out->program.node_count && !status; n++) {
     out->program.nodes[n].with = 0;
     status = note_node(&m, n);
   }
-  /* Only now is known which reductions travel alone: a way out is told of those. */
+  /* Only now is it known which reductions travel alone: these get a suggestion. */
   for (int i = 0; i < out->note_count && !status; i++)
     if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
   if (!status && !tsr__trips(out, m.stage, m.meets, arena))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to explain a program");
-  tsr_status trimmed = trim(&m);
+  tsr_status trimmed = trim_notes(&m);
   return status ? status : trimmed;
 }

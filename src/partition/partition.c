@@ -1,28 +1,28 @@
-/* From a global program to the program of each device.
+/* Partitioning turns a global program into the program of each device.
  *
  *   propagate (propagate.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
  *
- * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants,
- * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN
- * nodes and reshards that would move nothing are gone. `home` and `origin` tie it to the traced
+ * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants
+ * without a place; reductions name the mesh axes over which their partials meet; CONSTRAIN nodes
+ * and reshards that would move nothing are gone. `home` and `origin` tie the result to the traced
  * program.
  *
- * What a node of the traced program became is found by two ways:
+ * Two lists lead from a traced node to its nodes of the result:
  *
  *   home[traced]         the node of the result that holds it, where it was made
  *   first_move[home] ->  its copies elsewhere, newest first, chained by next_move
  *
- * Operands come first in a program, so one pass in order finds the home of each operand settled,
- * and only roots that are kept sums are settled after it. */
+ * Operands come first in a program, so one pass in order finds the home of each operand settled;
+ * only roots that are unreduced sums are settled after the pass. */
 #include "partition/flow.h"
 
 #include <stdio.h>
 
-/* All lists but `out` live in the arena of the plan. Those by node of the result have room for the
- * most nodes there can be (most_nodes), so that nothing here grows one while it is indexed. */
+/* All lists but `out` live in the arena of the plan. Lists by node of the result have entries for
+ * the most nodes there can be (most_nodes), so that no list grows while it is indexed. */
 typedef struct rewrite {
   const tsr__program *in;
   const tsr__flow *flow;
@@ -30,18 +30,18 @@ typedef struct rewrite {
   int32_t *first_move; /* by node of the result: its newest RESHARD, -1 = none */
   int32_t *next_move;  /* by RESHARD node: the one before it of the same operand */
   int32_t *links;      /* room for the operands of one node */
-  /* Sums that are kept; nodes of the traced program, or -1. */
-  int32_t *scaled;        /* by traced node: what scales its home last */
-  int32_t *scaled_before; /* by one that scales: what does before it */
-  int32_t *scaled_by;     /* by node of the result in a list of moves: what scales it */
+  /* Unreduced sums; nodes of the traced program, or -1. */
+  int32_t *scaled;        /* by traced node: the node that scales its home last */
+  int32_t *scaled_before; /* by scaling node: the one that scales before it */
+  int32_t *scaled_by;     /* by node of the result in a list of moves: its last scaling */
   tsr__error *error;
 } rewrite;
 
 /* ---- adding nodes ---- */
 
-/* Adds a node on account of traced node `n`; the caller says whose origin it is. A failure is told
- * once, here: callers that get -1 return r->error->status and say nothing more. */
-static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
+/* Adds a node on account of traced node `n`, which is its origin unless the caller changes that.
+ * This function reports a failure: callers that get -1 return r->error->status. */
+static int add_result_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
 {
   int index = tsr__program_add(&r->out->program, node, in, tsr__site_at(r->in, n));
   if (index < 0) {
@@ -58,7 +58,7 @@ typedef struct place_text {
 } place_text;
 
 /* "f64[8]@(x) on mesh (x=4)" */
-static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
+static place_text placed_type_text(const tsr__gnode *node, const tsr_sharding *at)
 {
   place_text out;
   char type[140];
@@ -69,9 +69,9 @@ static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
   return out;
 }
 
-/* Weighing counts a move between different sets of devices as too much to be taken (weigh.c, MUCH).
- * One that comes here had no other way, and only here is it known which node asked for it: so it is
- * an error of the rewriting, told with both places and the line of the user. */
+/* Weighing gives a move between different sets of devices a prohibitive cost (weigh.c, MUCH). Such
+ * a move comes here only if the node had no other way, and only here is the asking node known: so
+ * the rewriting reports the error, with both places and the user's site. */
 static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
                              const tsr_sharding *from, const tsr_sharding *to)
 {
@@ -80,27 +80,28 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
     return tsr__error_set(r->error, TSR_EAXIS,
                           "tsr_%s: %s is needed as %s, but the meshes have different devices; "
                           "place both arrays on the same devices%s%s",
-                          name, say_place(operand, from).text, say_place(operand, to).text,
-                          site ? "\n    used at " : "", site ? site : "");
+                          name, placed_type_text(operand, from).text,
+                          placed_type_text(operand, to).text, site ? "\n    used at " : "",
+                          site ? site : "");
   return TSR_OK;
 }
 
-/* Where ragged rows end is known to the run alone, and a RESHARD copies by borders that the plan
- * knows. What rebalances them is a node of its own (TSR__SH_EVEN), which never comes here as a
- * move. */
-static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
-                             const tsr_sharding *to)
+/* Only the run knows the borders of ragged rows, but a RESHARD copies by borders that the plan
+ * knows. A rebalance is a node of its own (TSR__SH_EVEN), which never comes here as a move. */
+static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
+                                  const tsr_sharding *to)
 {
   const tsr__gnode *node = &r->in->nodes[operand];
   if (!r->flow->ragged[operand]) return TSR_OK;
   return tsr__error_set(
       r->error, TSR_EUNSUPPORTED,
       "tsr_%s: %s has uneven rows after a filter and is needed as %s; rebalance the array first",
-      tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text, say_place(node, to).text);
+      tsr__ops[r->in->nodes[user].op].name, placed_type_text(node, from).text,
+      placed_type_text(node, to).text);
 }
 
-/* The reshard or constraint on whose account operands of `user` move, -1 for none: itself, or one
- * after it that it is met before. */
+/* The reshard or constraint on whose account operands of `user` move: `user` itself, or a later
+ * node that its way was made for; -1: no such node. */
 static int asker_of(const rewrite *r, int user)
 {
   int op = r->in->nodes[user].op;
@@ -108,7 +109,7 @@ static int asker_of(const rewrite *r, int user)
   return r->flow->ways[user]->asker;
 }
 
-/* Whether a dim of an operand comes to be whole because its user cannot do with a part of it. */
+/* Whether a dim of an operand becomes whole because its user cannot work on a shard of it. */
 static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *from,
                         const tsr_sharding *to)
 {
@@ -125,9 +126,9 @@ static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *f
   return false;
 }
 
-/* From the narrowest reason to the widest, and the first that holds is told: a routine that needs a
- * dim whole would move it whoever asked; what somebody asked for would move on one mesh as well.
- * Across meshes nothing is said of whole dims, since axes of two meshes are not compared. */
+/* The tests run from the narrowest reason to the widest, and the first that holds is explained: a
+ * routine that needs a dim whole would move it whoever asked; a placement would move it on one mesh
+ * as well. Across meshes whole dims are no reason, since axes of two meshes are not compared. */
 static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
                     const tsr_sharding *to)
 {
@@ -138,7 +139,7 @@ static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
   return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;
 }
 
-/* A move, or what stands for one, is found again by who needs the same. */
+/* Lists a move, or a node that stands for one, so that later users at the same place reuse it. */
 static int keep_move(rewrite *r, int at, int index)
 {
   if (index < 0) return index;
@@ -146,10 +147,10 @@ static int keep_move(rewrite *r, int at, int index)
   return r->first_move[at] = index;
 }
 
-/* A source of numbers alone is made once more instead of being moved. The root stays the one that
- * was made first: the copy is nobody's result. It stands in the list of moves all the same, so that
- * a second user there takes it. Its origin is the traced source, as nothing was inserted that
- * people would have to be told of. */
+/* A source of numbers alone is made again instead of being moved. The first node stays the root:
+ * the copy is no result of the program. The copy stands in the list of moves all the same, so that
+ * a second user there takes it. The copy's origin is the traced source, as no collective was
+ * inserted that an explanation would have to name. */
 static int made_there(rewrite *r, int n, int sharding)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -157,7 +158,7 @@ static int made_there(rewrite *r, int n, int sharding)
   node.sharding = (uint16_t)sharding;
   node.flags &= (uint8_t)~TSR__ROOT;
   if (number >= 0) number = r->out->home[number];
-  int index = add_node(r, &node, (tsr__links){ &number, node.in_count }, n);
+  int index = add_result_node(r, &node, (tsr__links){ &number, node.in_count }, n);
   return keep_move(r, at, index);
 }
 
@@ -166,9 +167,9 @@ typedef struct move_cause {
   int user, cause;
 } move_cause;
 
-/* A node of the result in another sharding, which says why as the one does that it is moved for.
- * Flags of what it moves are not taken over: a root or kept node stays that one. */
-static int add_move(rewrite *r, int at, int sharding, move_cause why)
+/* Adds a RESHARD of a node of the result, with the reason that its user gives. The RESHARD does not
+ * take over flags: the moved node stays the root or the unreduced sum. */
+static int add_reshard_node(rewrite *r, int at, int sharding, move_cause why)
 {
   const tsr__gnode *node = &r->out->program.nodes[at];
   tsr__gnode move = { .op = TSR__OP_RESHARD,
@@ -183,15 +184,15 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
   if (why.cause == TSR__CAUSE_PLACED) attr.why = tsr__why_of(r->in, &r->in->nodes[why.user]);
   memcpy(move.dims, node->dims, sizeof move.dims);
   move.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
-  int index = add_node(r, &move, TSR__LINKS(at), why.user);
+  int index = add_result_node(r, &move, TSR__LINKS(at), why.user);
   if (index >= 0) r->out->origin[index] = -1;
   return index;
 }
 
-/* ---- sums that are kept ---- */
+/* ---- unreduced sums ---- */
 
-/* The accumulators of a sum stay where they are, and views are views of them. What scales a sum is
- * put off: its value is rounded first, then scaled, as if it had not been left unreduced.
+/* The accumulators of an unreduced sum stay where they are, and views show them. Scaling is put
+ * off: the value is rounded first, then scaled, as if the sum had not been left unreduced.
  *
  *   %1 = sum(%0)  @(-;sum(x))      %1  kept
  *   %2 = %1 * 2   @(-;sum(x))          (waits: %1, scaled by %2)
@@ -199,15 +200,15 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
  *   %4 = %3 + 1   @(-)             %3 = sum(%2)  over no dims: it meets
  *                                  %4 = %3 * 2   %5 = %4 + 1 */
 
-static const tsr_sharding *kept_at(const rewrite *r, int at)
+static const tsr_sharding *unreduced_place(const rewrite *r, int at)
 {
   return &r->out->program.shardings[r->out->program.nodes[at].sharding];
 }
 
-/* The one operand of a node of the traced program that is kept, if it is left as it is; -1. Of
- * those that scale the others are numbers. A broadcast is a view that shows one element many times,
- * so its sums would be added up as often. */
-static int keeper_of(const rewrite *r, int n)
+/* The one unreduced operand of a traced node that can leave it so, or -1. The other operands of a
+ * scaling node are numbers. A broadcast is a view that shows one element many times, so its sums
+ * would be added up as often. */
+static int unreduced_operand_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   const tsr__opinfo *row = &tsr__ops[node->op];
@@ -222,16 +223,18 @@ static int keeper_of(const rewrite *r, int n)
   return others ? -1 : keeper;
 }
 
-/* Whether a node shows or scales accumulators: each once, and all where they are; which operand. */
+/* The operand whose accumulators a node shows or scales, each once and all where they are; -1: no
+ * such operand. */
 static int passes_kept(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
-  int keeper = keeper_of(r, n);
+  int keeper = unreduced_operand_of(r, n);
   if (keeper < 0 || !tsr__may_stay(node)) return -1;
   int operand = tsr__in(r->in, node, keeper);
-  const tsr_sharding *from = kept_at(r, r->out->home[operand]), *at = tsr__flow_at(r->flow, n);
+  const tsr_sharding *from = unreduced_place(r, r->out->home[operand]),
+                     *at = tsr__flow_at(r->flow, n);
   /* Accumulators lie beside their device and are viewed there alone: a view that exchanges elements
-   * needs the value. So does one more scale than a kept value has room for. */
+   * needs the value. A value is also needed beyond TSR__MOST_SCALES scalings. */
   bool moves = tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
   bool good = at->unreduced == from->unreduced && !moves &&
               !memcmp(from, tsr__flow_need(r->flow, n, keeper), sizeof *from);
@@ -241,10 +244,10 @@ static int passes_kept(const rewrite *r, int n)
   return good && scales <= TSR__MOST_SCALES ? keeper : -1;
 }
 
-/* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. `cause` of a
- * kept node is the row of its accumulator, by which what reads it later knows what lies there; of a
- * move it is why. No node is both. */
-static void keep(rewrite *r, tsr__gnode *node, int n, int keeper)
+/* Marks a node that leaves its sum unreduced; its operand (`keeper`) or its row names the
+ * accumulator. `cause` of an unreduced node is the row of its accumulator, from which later readers
+ * know the form of the data; `cause` of a move is its reason. No node is both. */
+static void mark_unreduced(rewrite *r, tsr__gnode *node, int n, int keeper)
 {
   tsr__accum accums[2];
   if (keeper >= 0) {
@@ -257,11 +260,11 @@ static void keep(rewrite *r, tsr__gnode *node, int n, int keeper)
     return;
   }
   node->reduce_axes = 0;
-  node->flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP); /* keep_root says which are */
+  node->flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP); /* keep_root sets them */
   node->flags |= TSR__KEPT;
 }
 
-/* What scales a kept node waits until that meets. */
+/* A scaling of an unreduced node waits until its accumulators meet. */
 static tsr_status put_off(rewrite *r, int n, int keeper)
 {
   int operand = tsr__in(r->in, &r->in->nodes[n], keeper);
@@ -271,7 +274,7 @@ static tsr_status put_off(rewrite *r, int n, int keeper)
   return TSR_OK;
 }
 
-/* The accumulators of a node meet so that its value comes to lie at a place: a sum over no dims. */
+/* Adds a sum over no dims: the accumulators of a node meet so that its value lies at a place. */
 static int add_meeting(rewrite *r, int at, int sharding, int n)
 {
   tsr__program *program = &r->out->program;
@@ -280,19 +283,19 @@ static int add_meeting(rewrite *r, int at, int sharding, int n)
   tsr__gnode sum = { .op = TSR__OP_SUM,
                      .dtype = kept->dtype,
                      .rank = kept->rank,
-                     .reduce_axes = kept_at(r, at)->unreduced,
+                     .reduce_axes = unreduced_place(r, at)->unreduced,
                      .sharding = (uint16_t)sharding,
                      .attr_bytes = sizeof attr,
                      .param = -1 };
   memcpy(sum.dims, kept->dims, sizeof sum.dims);
   sum.attr = tsr__program_attr(program, &attr, sizeof attr);
-  return add_node(r, &sum, TSR__LINKS(at), n);
+  return add_result_node(r, &sum, TSR__LINKS(at), n);
 }
 
-/* Traced node `scale` once more, of node `of` of the result instead of its operand. Both operands
- * are `of` at first and constants are put back where they stood, so a node that scales from the
- * left stays one. Rank and dims are those of `of`: views that stand between the sum and this node
- * may come before the scaling as well as after it. */
+/* Adds traced node `scale` again, applied to node `of` of the result instead of its operand. Both
+ * operands are `of` at first and constants are put back where they stood, so a node that scales
+ * from the left still does. Rank and dims are those of `of`: views between the sum and this node
+ * may come before the scaling as well as after. */
 static int add_scale(rewrite *r, int scale, int of, int n)
 {
   tsr__gnode node = r->in->nodes[scale], like = r->out->program.nodes[of];
@@ -304,20 +307,20 @@ static int add_scale(rewrite *r, int scale, int of, int n)
   node.rank = like.rank;
   node.sharding = like.sharding;
   memcpy(node.dims, like.dims, sizeof node.dims);
-  int index = add_node(r, &node, (tsr__links){ links, node.in_count }, n);
+  int index = add_result_node(r, &node, (tsr__links){ links, node.in_count }, n);
   if (index >= 0) r->out->origin[index] = -1;
   return index;
 }
 
-/* What a kept node comes to where its accumulators meet, scaled by `scale` and those before it. It
- * goes down as many scales as there are, TSR__MOST_SCALES at most, and each step on the way is
- * kept: another user that needs the sum scaled less finds it there. A value is known by its place
- * and by what scaled it last; what did before follows from that. */
-static int add_value(rewrite *r, int at, int scale, int sharding, int n)
+/* The value of an unreduced node at a place, scaled by `scale` and the scalings before it. The
+ * recursion adds one node for each scaling, TSR__MOST_SCALES at most, and lists each: another user
+ * that needs fewer scalings finds its value there. A value is identified by its place and its last
+ * scaling; the earlier scalings follow from the last. */
+static int add_reduced_value(rewrite *r, int at, int scale, int sharding, int n)
 {
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (r->out->program.nodes[m].sharding == sharding && r->scaled_by[m] == scale) return m;
-  int before = scale < 0 ? -1 : add_value(r, at, r->scaled_before[scale], sharding, n);
+  int before = scale < 0 ? -1 : add_reduced_value(r, at, r->scaled_before[scale], sharding, n);
   if (scale >= 0 && before < 0) return -1;
   int index = scale < 0 ? add_meeting(r, at, sharding, n) : add_scale(r, scale, before, n);
   if (index < 0) return -1;
@@ -326,7 +329,7 @@ static int add_value(rewrite *r, int at, int scale, int sharding, int n)
   return keep_move(r, at, index);
 }
 
-/* Whether a node of the traced program is a sum over no dims that is made so. */
+/* Whether a traced node is a placed sum over no dims of an unreduced operand. */
 static bool is_meeting(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
@@ -335,27 +338,28 @@ static bool is_meeting(const tsr__program *program, int n)
   return x->flags & TSR__KEPT && x->dtype == node->dtype && !tsr__reduce_of(program, node)->dims;
 }
 
-/* The elements of a traced node that is kept: where they are needed if accumulators can meet so
- * that they come to lie there, else where the sum is: the first devices have them. Coming together
- * at a place that accumulators cannot meet at would be a meeting and a move in one; so the sum is
- * made where it is, and the caller moves it like any node. */
+/* The elements of an unreduced traced node: at the needed place if accumulators can meet there,
+ * else at the sum's place, on the first devices. Any other place would need a meeting and a move in
+ * one; so the sum is made where its accumulators are, and the caller moves it like any node. */
 static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
 {
   int at = r->out->home[operand];
-  tsr_sharding from = *kept_at(r, at), whole = tsr__partial_place(&from, from.unreduced);
+  tsr_sharding from = *unreduced_place(r, at), whole = tsr__partial_place(&from, from.unreduced);
   const tsr_sharding *there = tsr__meets_at(&whole, from.unreduced, to) ? to : &from;
-  return add_value(r, at, r->scaled[operand], tsr__program_sharding(&r->out->program, there), n);
+  return add_reduced_value(r, at, r->scaled[operand],
+                           tsr__program_sharding(&r->out->program, there), n);
 }
 
-/* A root that is kept: it is scaled as nobody else needs it, or has elements after all. It comes
- * after all nodes, because home[n] has to be the sum before scaling as long as other nodes look for
- * it there. `chain` is filled from the last scale to the first and applied backwards. */
+/* Settles an unreduced root: its scalings are added for it alone, or its accumulators meet after
+ * all. Roots come after all nodes, because home[n] has to be the sum before scaling as long as
+ * other nodes read it. `chain` is filled from the last scaling to the first and applied
+ * backwards. */
 static tsr_status keep_root(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   int at = r->out->home[n], chain[TSR__MOST_SCALES], count = 0;
   for (int s = r->scaled[n]; s >= 0; s = r->scaled_before[s]) chain[count++] = s;
-  if (!tsr__may_stay(node)) at = met(r, n, kept_at(r, at), n);
+  if (!tsr__may_stay(node)) at = met(r, n, unreduced_place(r, at), n);
   else
     while (count > 0 && at >= 0) at = add_scale(r, chain[--count], at, n);
   if (at < 0) return r->error->status;
@@ -365,15 +369,17 @@ static tsr_status keep_root(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Whether a kept node is what a user asks for that leaves it so, and nobody looks at that. */
-static bool stays(const rewrite *r, int at, const tsr_sharding *to, const tsr__gnode *user)
+/* Whether an unreduced node lies as a user asks, and the user may stay unreduced as well. */
+static bool stays_unreduced(const rewrite *r, int at, const tsr_sharding *to,
+                            const tsr__gnode *user)
 {
   return r->out->program.nodes[at].flags & TSR__KEPT && tsr__may_stay(user) &&
-         !memcmp(kept_at(r, at), to, sizeof *to);
+         !memcmp(unreduced_place(r, at), to, sizeof *to);
 }
 
-/* The node of the result that holds traced node `operand` in the sharding that its user needs. */
-static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
+/* The node of the result that holds operand `i` of a traced node in the sharding that this user
+ * needs. */
+static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
   int operand = tsr__in(r->in, &r->in->nodes[user], i), at = r->out->home[operand];
@@ -382,10 +388,12 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
-  /* A place may differ in words and not in fact: axes of size 1, an empty dim. That is no move. */
-  if (node.op == TSR__OP_CONST || node.result_count) return at; /* results are where they are */
+  /* Two places may differ in words and not in fact, by axes of size 1 or an empty dim: no move. */
+  if (node.op == TSR__OP_CONST || node.result_count)
+    return at; /* several results stay at their places */
   if (tsr__same_places(&from, to, &shape)) return at;
-  if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
+  if (check_move(r, user, &node, &from, to) || check_move_rows(r, user, operand, &from, to))
+    return -1;
   int sharding = tsr__program_sharding(program, to);
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
@@ -393,38 +401,37 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   int cause = cause_of(r, user, i, &from, to);
   int asker = asker_of(r, user);
   if (asker < 0 || cause == TSR__CAUSE_WHOLE) asker = user;
-  return keep_move(r, at, add_move(r, at, sharding, (move_cause){ asker, cause }));
+  return keep_move(r, at, add_reshard_node(r, at, sharding, (move_cause){ asker, cause }));
 }
 
 /* ---- nodes ---- */
 
-/* A number that was given a place is made there. */
+/* A number with a placement is made at that place. */
 static int place_const(rewrite *r, int n)
 {
   tsr__gnode full = r->in->nodes[n];
   full.op = TSR__OP_FULL;
-  full.attr = 0, full.attr_bytes = 0; /* the place's reason goes with the place */
+  full.attr = 0, full.attr_bytes = 0; /* the reason belongs to the placement */
   int number = r->out->home[tsr__in(r->in, &full, 0)];
   full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
-  return add_node(r, &full, TSR__LINKS(number), n);
+  return add_result_node(r, &full, TSR__LINKS(number), n);
 }
 
-/* A place that was asked for: a move, or nothing where it lies there already. A node that is gone
- * this way hands on what it was: whoever looks for it finds the operand, which is then a root, and
- * the origin is set only where no earlier node claims it, so that the first name that a user gave
- * stays the one in explanations. */
-static tsr_status place(rewrite *r, int n)
+/* Rewrites a placement: a move, or no node if the operand lies there already. In that case home[n]
+ * becomes the operand, which takes over the flags of a root, and the origin is set only if no
+ * earlier node has it, so that explanations name the first node that a user wrote. */
+static tsr_status rewrite_placement(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   int in = r->out->home[tsr__in(r->in, node, 0)];
   bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
   const tsr_sharding *to = tsr__flow_at(r->flow, n);
-  if (stays(r, in, to, node)) {
+  if (stays_unreduced(r, in, to, node)) {
     r->out->home[n] = in;
     r->scaled[n] = r->scaled[tsr__in(r->in, node, 0)];
     return TSR_OK;
   }
-  int at = number ? place_const(r, n) : moved(r, n, 0, to);
+  int at = number ? place_const(r, n) : operand_in_place(r, n, 0, to);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
   r->out->program.nodes[at].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
@@ -432,10 +439,10 @@ static tsr_status place(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Several results lie alike, but for those of loops, whose regions said where. The result list is
- * shared with the traced program by index (tsr__program_share), so it is written here in place, one
- * entry a result. */
-static void place_results(rewrite *r, tsr__gnode *node, int sharding)
+/* Several results lie alike, except those of loops, which their regions placed. The result list is
+ * shared with the traced program by index (tsr__program_share), so this function writes it in
+ * place, one entry a result. */
+static void set_result_places(rewrite *r, tsr__gnode *node, int sharding)
 {
   for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
     const tsr__result *said = &r->in->results[node->first_result + i];
@@ -450,7 +457,7 @@ static void place_results(rewrite *r, tsr__gnode *node, int sharding)
 
 /* ---- products whose parts meet ---- */
 
-/* The same node where it is needed: itself, or a move. */
+/* A node at the place where it is needed: itself, or a move. */
 static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
 {
   tsr__program *program = &r->out->program;
@@ -458,15 +465,15 @@ static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
   tsr_sharding from = program->shardings[program->nodes[at].sharding];
   if (tsr__same_places(&from, to, &shape)) return at;
   int sharding = tsr__program_sharding(program, to);
-  return add_move(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
+  return add_reshard_node(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
 }
 
-/* The parts of a product that devices make: its result has a dim more. Indices of an einsum are
- * small numbers: the new dim takes the first one that neither operand has.
+/* Adds the parts of a product that devices make: the result has one dim more. Indices of an einsum
+ * are small numbers: the new dim takes the first one that neither operand has.
  *
  *   ik,kj->ij   over 4 devices     ik,kj->pij, p = 4 parts */
-static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of, tsr__links in,
-                     int n)
+static int add_product_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of,
+                             tsr__links in, int n)
 {
   tsr__gnode part = split->part;
   tsr__dot_attr attr = *of;
@@ -481,12 +488,11 @@ static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *o
   part.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
   part.flags &= (uint8_t)~TSR__ROOT;
   part.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &split->made);
-  return add_node(r, &part, in, n);
+  return add_result_node(r, &part, in, n);
 }
 
-/* Adds parts up along dim 0 in the order in which they stand, as a tree whose shape the number of
- * parts alone decides. A sum would be as good for integers; floats of a product keep their
- * order. */
+/* Adds parts up along dim 0 in their order, as a tree whose shape depends on the number of parts
+ * alone. A sum would be as good for integers; floats of a product keep their order. */
 static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
 {
   tsr__gnode fold = r->in->nodes[n];
@@ -496,11 +502,11 @@ static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
   fold.attr_bytes = sizeof attr;
   fold.flags &= (uint8_t)~TSR__ROOT;
   fold.sharding = (uint16_t)tsr__program_sharding(&r->out->program, to);
-  return add_node(r, &fold, TSR__LINKS(parts), n);
+  return add_result_node(r, &fold, TSR__LINKS(parts), n);
 }
 
-/* A node of the result in blocks that are not those of its place. */
-static int add_blocks(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
+/* Adds a node that takes another in blocks with borders of their own. */
+static int add_blocks_node(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
 {
   tsr__gnode node = r->out->program.nodes[at];
   tsr__gnode made = { .op = TSR__OP_BLOCKS,
@@ -513,7 +519,7 @@ static int add_blocks(rewrite *r, int at, const tsr__blocks_attr *blocks, move_c
   made.attr = tsr__program_attr(&r->out->program, blocks, sizeof *blocks);
   for (int d = 0; d < node.rank; d++)
     made.dims[d] = blocks->parts[d] ? blocks->parts[d] * tsr__block_size(blocks, d) : node.dims[d];
-  return add_node(r, &made, TSR__LINKS(at), why.user);
+  return add_result_node(r, &made, TSR__LINKS(at), why.user);
 }
 
 /* Operand `i` of a product with the borders of its leaves: whole nodes of their tree. */
@@ -526,10 +532,11 @@ static int at_leaves(rewrite *r, int at, int i, int n)
   if (!tsr__leaf_blocks(node, i ? attr->right : attr->left, attr->leaf,
                         &r->out->program.shardings[node->sharding], &blocks))
     return at;
-  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
+  return add_blocks_node(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
 }
 
-/* Operand 0 of a product with all that its windows show; their numbers go to the attribute. */
+/* Operand 0 of a product in blocks with all elements that its windows read; the numbers of windows
+ * go to the attribute. */
 static int at_windows(rewrite *r, int at, tsr__dot_attr *attr, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -541,11 +548,11 @@ static int at_windows(rewrite *r, int at, tsr__dot_attr *attr, int n)
   for (int d = 0; d < TSR_MAX_RANK; d++)
     for (int k = 0; k < node->rank && blocks.parts[d]; k++)
       if (attr->out[k] == attr->left[d]) attr->places[d] = node->dims[k];
-  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_WINDOWS });
+  return add_blocks_node(r, at, &blocks, (move_cause){ n, TSR__CAUSE_WINDOWS });
 }
 
 /* A product whose partial sums meet: see split.c. */
-static int split(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
+static int add_split_product(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   tsr__split s;
@@ -553,7 +560,7 @@ static int split(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
   tsr__meeting meeting = { r->in, node, &at, r->flow->ways[n]->meet };
   tsr__split_of(&meeting, tsr__flow_need(r->flow, n, 1), &s);
   int left = at_leaves(r, in.at[0], 0, n), right = left < 0 ? -1 : at_leaves(r, in.at[1], 1, n);
-  int index = right < 0 ? -1 : add_parts(r, &s, attr, TSR__LINKS(left, right), n);
+  int index = right < 0 ? -1 : add_product_parts(r, &s, attr, TSR__LINKS(left, right), n);
   if (index >= 0) index = met_at(r, index, &s.met, n);
   if (index >= 0) index = add_fold(r, index, &s.sum, n);
   return index < 0 ? -1 : met_at(r, index, &at, n);
@@ -566,11 +573,11 @@ static tsr_status copy_product(rewrite *r, int n, tsr__links in)
   int left = at_windows(r, in.at[0], &attr, n), index;
   if (left < 0) return r->error->status;
   if (r->flow->ways[n]->meet) {
-    index = split(r, &attr, TSR__LINKS(left, in.at[1]), n);
+    index = add_split_product(r, &attr, TSR__LINKS(left, in.at[1]), n);
   } else {
     node.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
     node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
-    index = add_node(r, &node, TSR__LINKS(left, in.at[1]), n);
+    index = add_result_node(r, &node, TSR__LINKS(left, in.at[1]), n);
   }
   if (index < 0) return r->error->status;
   r->out->program.nodes[index].flags |= node.flags & TSR__ROOT;
@@ -579,7 +586,7 @@ static tsr_status copy_product(rewrite *r, int n, tsr__links in)
   return TSR_OK;
 }
 
-/* Where a loop has its operand: as the constraint says that was put there, or nowhere. */
+/* The place of a loop's operand: that of the constraint before it, or unplaced. */
 static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 {
   const tsr__gnode *operand = &r->in->nodes[tsr__in(r->in, &r->in->nodes[n], i)];
@@ -587,9 +594,10 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
   return &r->in->shardings[placed ? operand->sharding : 0];
 }
 
-/* What a node has behind its operands (its regions) is copied as it is: these are indices into
- * lists that both programs have alike. A missing operand stays -1. */
-static tsr_status copy(rewrite *r, int n)
+/* Copies a node with its operands at their places. The regions, listed after the operands, are
+ * copied unchanged: they are indices into lists that both programs share. A missing operand stays
+ * -1. */
+static tsr_status rewrite_node(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
   bool loop = tsr__is_loop(node.op);
@@ -601,15 +609,16 @@ static tsr_status copy(rewrite *r, int n)
   for (int i = 0; i < node.in_count; i++) {
     if (tsr__in(r->in, &node, i) < 0) continue;
     const tsr_sharding *need = loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i);
-    r->links[i] = i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : moved(r, n, i, need);
+    r->links[i] =
+        i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : operand_in_place(r, n, i, need);
     if (r->links[i] < 0) return r->error->status;
   }
   if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
     return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
-  keep(r, &node, n, keeper);
-  place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
-  int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
+  mark_unreduced(r, &node, n, keeper);
+  set_result_places(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
+  int index = add_result_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -620,7 +629,7 @@ static tsr_status rewrite_all(rewrite *r)
   for (int n = 0; n < r->in->node_count; n++) {
     int op = r->in->nodes[n].op;
     bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD || is_meeting(r->in, n);
-    tsr_status status = placing ? place(r, n) : copy(r, n);
+    tsr_status status = placing ? rewrite_placement(r, n) : rewrite_node(r, n);
     if (status) return status;
   }
   for (int n = 0; n < r->in->node_count; n++) {
@@ -632,17 +641,17 @@ static tsr_status rewrite_all(rewrite *r)
 
 /* ---- the whole ---- */
 
-/* At most one reshard an operand is added, behind a meeting that may be scaled, and to a product,
- * which has two operands, six nodes. A root may be scaled once more. */
+/* The most nodes of a result. Each operand adds at most one reshard, after a meeting that may be
+ * scaled, and each product, which has two operands, six nodes. A root may be scaled once more. */
 static size_t most_nodes(const tsr__program *program)
 {
   return (size_t)program->node_count * (2 + TSR__MOST_SCALES) +
          (size_t)program->operand_count * (5 + TSR__MOST_SCALES) + 1;
 }
 
-/* The numbers that people see are those of the traced program, where constants have none. */
-static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
-                               tsr__partitioned *out, tsr__error *error)
+/* Explanations show the numbers of the traced program, where constants have no number. */
+static tsr_status number_result_nodes(const tsr__program *program, tsr__arena *arena,
+                                      tsr__partitioned *out, tsr__error *error)
 {
   int32_t *traced = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *traced);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *out->number;
@@ -657,9 +666,9 @@ static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
   return TSR_OK;
 }
 
-/* How many operands do not lie where they are needed: of some a move serves others, too, and what
- * products and loops take besides comes out of that or is added later. */
-static int count_moves(const tsr__program *program, const tsr__flow *flow)
+/* The number of operands that do not lie where they are needed. Some moves serve several users,
+ * which leaves entries for nodes that products and loops add; the lists can still grow. */
+static int count_moved_operands(const tsr__program *program, const tsr__flow *flow)
 {
   int count = 0;
   for (int n = 0; n < program->node_count; n++)
@@ -668,15 +677,15 @@ static int count_moves(const tsr__program *program, const tsr__flow *flow)
   return count;
 }
 
-/* `origin` grows with nodes nobody can count beforehand: it is filled in the arena and copied to
- * its exact length, by which tsr__partitioned_free lets go of it. On a failure the caller frees
- * `out` with what it has, so what is not there yet is NULL. */
+/* The number of nodes is not known beforehand: `origin` is filled in the arena and copied to its
+ * exact length, by which tsr__partitioned_free frees it. On a failure the caller frees `out`, so
+ * lists that are not there yet are NULL. */
 static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
                         tsr__partitioned *out, tsr__error *error)
 {
   size_t most = most_nodes(program);
   rewrite r = { .in = program, .flow = flow, .out = out, .error = error };
-  /* Room for the most that can be, of which little is touched. */
+  /* The lists hold the most nodes possible; few of their pages are touched. */
   int32_t *origin = tsr__arena_raw(arena, most * sizeof *origin);
   r.first_move = tsr__arena_raw(arena, most * sizeof *r.first_move);
   r.next_move = tsr__arena_raw(arena, most * sizeof *r.next_move);
@@ -686,7 +695,7 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
   out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
-  int moves = count_moves(program, flow);
+  int moves = count_moved_operands(program, flow);
   bool room = tsr__program_reserve(&out->program, program->node_count + moves + 4,
                                    program->operand_count + moves + 4);
   if (!room || !origin || !r.first_move || !r.next_move || !r.links || !r.scaled_by || !r.scaled ||
@@ -701,12 +710,13 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   if (status) return status;
   if (!out->origin) return tsr__plan_no_memory(error);
   memcpy(out->origin, origin, bytes - sizeof *origin);
-  return number_nodes(program, arena, out, error);
+  return number_result_nodes(program, arena, out, error);
 }
 
-/* Ties what was made of a program to the one in whose place it is, as if that had been planned. */
-static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
-                      tsr__error *error)
+/* Ties the result to the program that the flat one replaced, as if that program had been
+ * planned. */
+static tsr_status tie_to_traced(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
+                                tsr__error *error)
 {
   const tsr__program *program = flat->of;
   const int32_t *place = flat->place;
@@ -718,7 +728,7 @@ static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned
     return tsr__plan_no_memory(error);
   }
   memset(from, -1, (size_t)flat->program.node_count * sizeof *from);
-  /* Downwards, so that of several nodes in one place the first one is its origin. */
+  /* The loop runs downwards, so that the first of several nodes in one place becomes its origin. */
   for (int n = program->node_count - 1; n >= 0; n--) {
     home[n] = place[n] < 0 ? -1 : out->home[place[n]];
     if (place[n] >= 0) from[place[n]] = n;
@@ -728,7 +738,7 @@ static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned
   tsr__del(out->program.heap, out->home, ((size_t)out->home_count + 1) * sizeof *out->home);
   out->home = home;
   out->home_count = program->node_count;
-  return number_nodes(program, arena, out, error);
+  return number_result_nodes(program, arena, out, error);
 }
 
 static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
@@ -741,9 +751,9 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   return status ? status : tsr__notes_make(arena, out, error);
 }
 
-/* Loops have plans of their own by then, and places. Regions were planned under the numbers of the
- * flat program, which are followed through both rewritings, and the flat program is let go of: the
- * result shares no list with it. */
+/* Plans a program with loops, whose regions get plans of their own. The loops of these plans have
+ * the numbers of the given program, which `place` and `home` map to the result; then the flat
+ * program is freed: the result shares no list with it. */
 static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
                                    tsr__partitioned *out, tsr__error *error)
 {
@@ -752,14 +762,14 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   if (!status) status = partition_flat(&flat.program, arena, out, error);
   for (int i = 0; i < out->inner_count && !status; i++)
     out->inner[i].node = out->home[flat.place[out->inner[i].node]];
-  if (!status) status = tie(&flat, arena, out, error);
+  if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
 }
 
-/* What functions compute that the program calls stands in their place. Inlined programs come back
- * to tsr__partition, where what is left are loops at most, and then nothing: each form is planned
- * by the one below it. `out` held an empty program until then. */
+/* Plans a program whose calls are replaced by the nodes of their functions. The inlined program
+ * goes to tsr__partition_in again, with loops at most: each form is planned by the next simpler
+ * one. `out` holds an empty program until then. */
 static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
                                     tsr__partitioned *out, tsr__error *error)
 {
@@ -767,20 +777,20 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place);
   tsr_status status =
       good ? tsr__partition_in(&flat.program, arena, out, error) : tsr__plan_no_memory(error);
-  if (!status) status = tie(&flat, arena, out, error);
+  if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
 }
 
-static bool has_calls(const tsr__program *program)
+static bool has_call_nodes(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
     if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
   return false;
 }
 
-/* What nodes were made of was right when they were made. Sizes of a run may have become known
- * since, so that two that seemed to fit do not. */
+/* Nodes were checked when they were made. Sizes of a run may have become known since, so that two
+ * sizes that seemed to fit may differ. */
 static bool may_be_wrong(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
@@ -797,7 +807,7 @@ tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
   tsr_status status = may_be_wrong(program) ? tsr__program_verify(program, error) : TSR_OK;
-  bool calls = program->region_count && has_calls(program);
+  bool calls = program->region_count && has_call_nodes(program);
   bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
     status = (calls   ? partition_inlined

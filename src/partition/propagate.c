@@ -1,62 +1,61 @@
-/* Propagation: which ways there are to do each node.
+/* Propagation finds the ways to do each node.
  *
- *   forward    a node is done as its operands lie: each factor is cut like the largest operand cuts
- *              it, ties go to the first; an axis is used once. Where operands disagree, what each
- *              of them would like is a way of its own; so is a reduction whose operand moves to a
- *              cut of a kept dim, instead of its partials, and a product that gathers what it
- *              contracts
- *   backward   what a way needs of an operand is a way to do that operand
- *   forward    again, from the ways that came so
+ *   forward    a node follows its operands: each factor is cut like the largest operand cuts it,
+ *              ties go to the first; an axis is used once. If operands disagree, the wish of each
+ *              is a way of its own; so is a reduction whose operand moves to a cut of a kept dim,
+ *              instead of its partials, and a product that gathers the dims it contracts
+ *   backward   the place that a way needs an operand at is a way to do that operand
+ *   forward    again, from the ways that the backward pass added
  *
  *   x f32[8]@(a)                 ways of %1: as x lies (a), or as the constraint asks (b)
  *   %1 = cast(x)   f64[8]
  *   constrain(%1)  @(b)          (b) moves f32, (a) f64 afterwards: weigh.c takes (b)
  *
- * Where users ranked dims (claim.c) all ways of a node cut what was claimed of it.
+ * If users ranked dims (claim.c), all ways of a node cut the dims that were claimed.
  *
- * What users say stands: leaves, constraints, reshards and sources with a place have one way. So do
- * rows whose number is known at run time and nodes with regions, which are not looked into: theirs
- * is the first. It is also taken where others are no cheaper. Nodes that depend on unplaced data
- * only stay unplaced, on one device, where no user gains by having them elsewhere. What is computed
- * from numbers alone lies where its users need it. */
+ * A user's placement stands: leaves, constraints, reshards and sources with a place have one way.
+ * Rows whose number is known at run time and nodes with regions, which propagation does not look
+ * into, have one way too: the first. The first way is also taken if no other is cheaper. Nodes that
+ * depend on unplaced data only stay unplaced, on one device, unless a user gains by having them
+ * elsewhere. A node computed from numbers alone lies at the place that its users need. */
 #include "partition/flow.h"
 
 /* A node of many operands could have a way for each place of each of them, and each of those ways
- * one at the next node. A bound keeps all passes linear; what comes first in the list, and stays,
- * is what operands and users ask for most directly. */
+ * one at the next node. A bound keeps all passes linear; the ways that come first in the list, and
+ * stay, are those that operands and users ask for most directly. */
 enum { MOST_WAYS = 8 };
 
-/* How a way is found; by a node's question (alike.c). */
+/* The rule that makes a way; part of a node's question (alike.c). */
 enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE, AS_UNCUT };
 
-/* A way in the making: over which axes each factor is cut. */
+/* A way in the making: the axes that cut each factor. */
 typedef struct choice {
   const tsr__terms *terms;
   const tsr_mesh *mesh; /* NULL: unplaced */
   unsigned used;        /* axes that cut a factor */
-  bool joins;           /* factors are cut by what all operands cut them by */
-  int keeper;    /* the operand that may be a sum not yet reduced, as the result is then; -1 */
-  unsigned sums; /* axes over which it is one */
+  bool joins;           /* factors are cut by the axes of all operands */
+  int keeper;           /* the operand that may be an unreduced sum, as the result then is; -1 */
+  unsigned sums;        /* axes over which that operand is unreduced */
   bool settled[TSR__MAX_FACTORS];
-  uint8_t claimed[TSR__MAX_FACTORS]; /* so many of its axes are not to be changed */
+  uint8_t claimed[TSR__MAX_FACTORS]; /* number of its leading axes that must not change */
   tsr__axes axes[TSR__MAX_FACTORS];
 } choice;
 
-static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+static const tsr__gnode *flow_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
 
-/* Of a node of several results, which lie alike, that of the first. A reduction's draft and a
- * sort's draft are written by the same lines, so both are asked so. */
+/* The rank of a node's result; if it has several, which lie alike, the rank of the first. Drafts of
+ * reductions and of sorts are written by the same lines, so both ask this function. */
 static int rank_of(const tsr__flow *flow, int n)
 {
-  return tsr__rank_of(flow->program, node_of(flow, n));
+  return tsr__rank_of(flow->program, flow_node(flow, n));
 }
 
 static bool is_const(const tsr__flow *flow, int n)
 {
-  return node_of(flow, n)->op == TSR__OP_CONST;
+  return flow_node(flow, n)->op == TSR__OP_CONST;
 }
 
 bool tsr__made_anywhere(const tsr__program *program, int n)
@@ -68,7 +67,7 @@ bool tsr__made_anywhere(const tsr__program *program, int n)
   return made && !(node->flags & TSR__PLACED);
 }
 
-/* Where a node lies by the first of its ways. */
+/* The place of a node by its first way. */
 static const tsr_sharding *first_place(const tsr__flow *flow, int n)
 {
   return &flow->places[flow->ways[n]->at];
@@ -76,9 +75,9 @@ static const tsr_sharding *first_place(const tsr__flow *flow, int n)
 
 /* ---- places ---- */
 
-/* Room for as many places again. The old list stays in the arena, and a place never changes:
- * pointers into it stay good across what finds new places. Places are numbers of 16 bits, and
- * 65,536 different ones count as no memory. */
+/* Grows the list of places. The old list stays in the arena, and a place never changes: pointers
+ * into it stay valid while new places are added. Places are numbers of 16 bits, and 65,536
+ * different ones count as no memory. */
 static bool grow_places(tsr__flow *flow, int room)
 {
   size_t count = (size_t)flow->place_count;
@@ -93,7 +92,8 @@ static bool grow_places(tsr__flow *flow, int room)
   return true;
 }
 
-/* Axes of one device cut nothing and stand in no place. */
+/* Whether a place uses all axes of its mesh. Axes of one device cut nothing and stand in no
+ * place. */
 static bool uses_all(const tsr_sharding *place)
 {
   int count = 0;
@@ -101,8 +101,8 @@ static bool uses_all(const tsr_sharding *place)
   return count == place->first[TSR_MAX_RANK];
 }
 
-/* From the newest back: what is asked for now was mostly made a moment ago. Places are compared as
- * bytes, so whoever makes one clears it first. */
+/* The search runs from the newest place back: most requests are for a place made a moment ago.
+ * Places are compared as bytes, so callers clear a place before they fill it. */
 static int place_number(tsr__flow *flow, const tsr_sharding *place)
 {
   if (!place->mesh) return 0;
@@ -117,8 +117,8 @@ static int place_number(tsr__flow *flow, const tsr_sharding *place)
 }
 
 /* The place whose dim d is cut like factor map[d]; `sums`: axes over which parts add up. */
-static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
-                         unsigned sums)
+static uint16_t place_from_choice(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
+                                  unsigned sums)
 {
   tsr_sharding out;
   if (!c->mesh) return 0;
@@ -144,14 +144,14 @@ static bool same_way(const tsr__way *a, const tsr__way *b, int needs)
   return same;
 }
 
-/* Adds a copy of a way unless it is there; what is free prefers what it is asked for to what it
- * would be. */
+/* Adds a copy of a way unless it is there; a free node prefers a way that it is asked for to its
+ * first way. */
 static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
 {
-  int needs = node_of(flow, n)->in_count, count = 0;
+  int needs = flow_node(flow, n)->in_count, count = 0;
   tsr__way **end = &flow->ways[n];
   for (; *end; end = &(*end)->next) {
-    /* Weights are no part of it: a way found again for somebody else is the same way. */
+    /* Weights are not compared: a way found again for another asker is the same way. */
     if (same_way(*end, made, needs) || ++count == MOST_WAYS) return;
     if (flow->free[n] && !(*end)->next) break;
   }
@@ -167,8 +167,9 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
   *end = way;
 }
 
-/* Into how many parts a choice cuts the work of its node; what devices join they all look for. */
-static uint16_t parts_of(const choice *c)
+/* The number of parts into which a choice cuts the work of its node. MEET factors do not count: all
+ * devices search for the elements that they join. */
+static uint16_t count_choice_parts(const choice *c)
 {
   int64_t parts = 1;
   for (int f = 0; f < c->terms->count; f++)
@@ -177,32 +178,32 @@ static uint16_t parts_of(const choice *c)
   return (uint16_t)(parts < UINT16_MAX ? parts : UINT16_MAX);
 }
 
-/* The way that a choice comes to, in the draft. An axis that cuts a factor cannot at once be one
- * over which its parts add up. A constant has no place, and its need stays 0, which stands for
- * that. */
-static void write_draft(tsr__flow *flow, int n, const choice *c)
+/* Writes the way that a choice leads to into the draft. An axis that cuts a factor cannot at once
+ * be one over which its parts add up. A constant has no place: its need stays 0, which means
+ * none. */
+static void write_way_draft(tsr__flow *flow, int n, const choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
   unsigned sums = c->sums & ~c->used;
-  way->at = place_of(flow, c, c->terms->out, rank_of(flow, n), sums);
+  way->at = place_from_choice(flow, c, c->terms->out, rank_of(flow, n), sums);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (!is_const(flow, o))
       way->need[i] =
-          place_of(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
+          place_from_choice(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
   for (int f = 0; f < c->terms->count; f++) {
     int kind = c->terms->kind[f];
     bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;
     for (int i = 0; meets && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
   }
-  way->parts = parts_of(c);
+  way->parts = count_choice_parts(c);
 }
 
 /* ---- choosing ---- */
 
-/* What users ranked before the rest is not to be chosen. */
+/* Cuts that users ranked before the rest are settled before the choice begins. */
 static void keep_claims(tsr__flow *flow, int n, choice *c)
 {
   tsr__cuts cuts;
@@ -224,10 +225,10 @@ static void start_choice(tsr__flow *flow, int n, const tsr__terms *terms, const 
   if (flow->claims) keep_claims(flow, n, c);
 }
 
-/* Takes for a factor as many leading axes as no other factor uses; of one that is reduced, or where
- * operands join, any. Borders are made axis by axis, so a cut by the later axes of a list has other
- * borders than that by all of them: where one is taken, those behind it are of no use. Parts that
- * are summed may have any borders. */
+/* A factor takes the leading axes that no other factor uses; a reduced factor, or one where
+ * operands join, takes any unused axis. Borders are made axis by axis, so a cut by the later axes
+ * of a list has other borders than a cut by all of them: once an axis is taken, those after it are
+ * of no use. Parts that are summed may have any borders. */
 static void take_axes(choice *c, int factor, const uint8_t *axis, int count)
 {
   tsr__axes *mine = &c->axes[factor];
@@ -249,8 +250,8 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
     int f = map[d], count = place->first[d + 1] - place->first[d];
     if (f < 0 || c->settled[f] || (!count && !whole)) continue;
     const uint8_t *axis = &place->axis[place->first[d]];
-    /* A claimed factor is cut on only by a place that begins with what was claimed, and then by the
-     * rest:
+    /* A claimed factor is cut further only by a place that begins with the claimed axes, and then
+     * by the rest:
      *
      *   claimed (x)    place (x, y)   -> (x, y)       place (y)   -> (x), y may cut another dim */
     int kept = c->claimed[f] && !c->joins ? tsr__axes_begin(&c->axes[f], axis, count) : 0;
@@ -260,18 +261,18 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
   }
 }
 
-/* Elements; what is free weighs less than anything, since it goes wherever others are. */
+/* A node's elements; a free node weighs less than any other, since it goes wherever others are. */
 static int64_t weight_of(const tsr__flow *flow, int n)
 {
   return flow->free[n] ? -1 : tsr__alike_elements(flow, n);
 }
 
-/* The operand that lies somewhere and comes next after `last` (-1: first of all) in order of
- * weight, the largest first, then of place; -1: there is none. Looked for anew each time instead of
- * sorted: most nodes have one or two operands, and a list would need room. */
+/* The placed operand that comes next after `last` (-1: first of all) in order of weight, the
+ * largest first, then of index; -1: no more. Each call searches anew instead of sorting: most nodes
+ * have one or two operands, and a list would need memory. */
 static int next_by_weight(const tsr__flow *flow, int n, int last)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int64_t bound = last < 0 ? 0 : weight_of(flow, tsr__in(flow->program, node, last)), most = -2;
   int next = -1;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
@@ -285,11 +286,11 @@ static int next_by_weight(const tsr__flow *flow, int n, int last)
   return next;
 }
 
-/* The largest operand has its way and smaller ones cut what it left open. So the first way moves
- * the small to the large, which is mostly what bytes would choose. */
+/* The largest operand decides and smaller ones cut the factors that it left open. So the first way
+ * moves the small to the large, which mostly costs the fewest bytes. */
 static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   for (int i = next_by_weight(flow, n, -1); i >= 0; i = next_by_weight(flow, n, i)) {
     int o = tsr__in(flow->program, node, i);
     cut_like(c, first_place(flow, o), c->terms->in[i], rank_of(flow, o), false);
@@ -297,9 +298,9 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 }
 
 /* The operand of a node that leaves a sum unreduced, as views and numbers that scale do; -1. */
-static int keeper_of(const tsr__flow *flow, int n)
+static int unreduced_operand(const tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int keeper = -1, others = 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
     if (is_const(flow, o)) continue;
@@ -310,23 +311,23 @@ static int keeper_of(const tsr__flow *flow, int n)
   return others == 1 && (view || tsr__ops[node->op].scales) ? keeper : -1;
 }
 
-/* What a place says of sums is followed by those that keep them. */
+/* Nodes that can leave a sum unreduced follow the unreduced axes of a place. */
 static void keep_sums(const tsr__flow *flow, int n, const tsr_sharding *place, choice *c)
 {
   if (place->mesh != c->mesh || !place->unreduced) return;
-  c->keeper = keeper_of(flow, n);
+  c->keeper = unreduced_operand(flow, n);
   c->sums = c->keeper < 0 ? 0 : place->unreduced;
 }
 
-/* Lines that are too short to be cut, of a node that has no other way: the axes that cut them cut
- * the largest of the other dims instead, so that each line goes to one device and not to all. */
+/* A node whose lines are too short to be cut has no other way: the axes of the lines cut the
+ * largest of the other dims instead, so that each line goes to one device and not to all. */
 static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   if (!node->result_count || !tsr__ops[node->op].least_cut) return;
   int o = tsr__in(flow->program, node, 0), dim = tsr__dim_of(flow->program, node), other = -1;
   const tsr_sharding *place = first_place(flow, o);
-  const tsr__gnode *x = node_of(flow, o);
+  const tsr__gnode *x = flow_node(flow, o);
   if (c->terms->kind[c->terms->in[0][dim]] != TSR__FACTOR_REPLICATE || place->mesh != c->mesh)
     return;
   for (int d = 0; d < x->rank; d++)
@@ -336,19 +337,19 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
               place->first[dim + 1] - place->first[dim]);
 }
 
-/* On the mesh of the operands, cut nowhere: what several users need whole is gathered once. Claims
- * stand all the same (start_choice). */
+/* A choice on the mesh of the operands, cut nowhere: a value that several users need whole is
+ * gathered once. Claims stand all the same (start_choice). */
 static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int lead = next_by_weight(flow, n, -1), o = lead < 0 ? -1 : tsr__in(flow->program, node, lead);
-  bool nowhere = o < 0 || tsr__is_loop(node_of(flow, o)->op); /* its results say where they are */
+  bool nowhere = o < 0 || tsr__is_loop(flow_node(flow, o)->op); /* its results say where they are */
   const tsr_mesh *mesh = nowhere ? NULL : first_place(flow, o)->mesh;
   start_choice(flow, n, terms, mesh, c);
 }
 
-/* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
- * could meet, which is not cut. */
+/* A choice that follows the operands' first ways; unplaced if no operand is placed. `whole`: MEET
+ * factors are not cut. */
 static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, bool whole,
                                choice *c)
 {
@@ -359,13 +360,13 @@ static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, 
   cut_like_operands(flow, n, c);
   cut_other_dim(flow, n, c);
   int lead = next_by_weight(flow, n, -1);
-  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, node_of(flow, n), lead)), c);
+  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, flow_node(flow, n), lead)), c);
 }
 
-/* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */
+/* The largest dim of a reduction's result; -1: no dim is worth cutting. */
 static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int kept = -1;
   for (int d = 0; d < node->rank; d++)
     if (terms->out[d] >= 0 && (kept < 0 || node->dims[d] > node->dims[kept])) kept = d;
@@ -373,7 +374,8 @@ static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 }
 
 /* A reduction whose operand moves, so that a kept dim is cut instead of the reduced ones: the
- * partials stay where they are. Of a product -1 is no dim: what it contracts is gathered. */
+ * partials stay where they are. For a product a lead of -1 is no dim: its contracted dims are
+ * gathered. */
 static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
   const tsr__terms *terms = q->terms;
@@ -386,11 +388,11 @@ static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choi
   }
 }
 
-/* As a place of an operand would like it; if it joins, as the others would like it, too. */
+/* A choice that follows one operand's place; if it joins, also the places of the others. */
 static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
   const tsr_sharding *place = &flow->places[q->place];
-  int o = tsr__in(flow->program, node_of(flow, n), q->lead);
+  int o = tsr__in(flow->program, flow_node(flow, n), q->lead);
   start_choice(flow, n, q->terms, place->mesh, c);
   c->joins = q->how == AS_JOINED;
   cut_like(c, place, q->terms->in[q->lead], rank_of(flow, o), false);
@@ -398,8 +400,8 @@ static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c
   keep_sums(flow, n, place, c);
 }
 
-/* Its result at a place, as far as its factors can be cut so; what that leaves open, as its
- * operands lie. */
+/* A choice that puts the result at a place, as far as its factors can be cut so; factors left open
+ * follow the operands. */
 static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
   const tsr_sharding *place = &flow->places[q->place];
@@ -409,9 +411,10 @@ static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choi
   keep_sums(flow, n, place, c);
 }
 
-/* The way that answers a question, which may have been asked before. NULL out of memory. What it
- * returns is good until the next question: the draft is one for all, and add_way takes a copy. */
-static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
+/* The way that answers a question, which may have been asked before. NULL out of memory. The
+ * returned way is valid until the next question: all questions share one draft, and add_way takes a
+ * copy. */
+static const tsr__way *answer_question(tsr__flow *flow, int n, const tsr__question *q)
 {
   choice c;
   if (flow->failed) return NULL;
@@ -425,22 +428,22 @@ static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
   }
-  write_draft(flow, n, &c);
+  write_way_draft(flow, n, &c);
   tsr__alike_keep(flow, n, q, flow->draft);
   return flow->failed ? NULL : flow->draft;
 }
 
 static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
 {
-  const tsr__way *way = answer(flow, n, q);
+  const tsr__way *way = answer_question(flow, n, q);
   if (way) add_way(flow, n, way, -1);
 }
 
 /* ---- forward ---- */
 
-/* Where a place takes all axes there is nothing for others to join. Following a place may clear
- * what the question says of first places (tsr__alike_follow), since they cannot matter then. The
- * next place asks with them again. */
+/* A place that takes all axes leaves none for other operands to join. Following such a place clears
+ * the question's first places (tsr__alike_follow), since they cannot matter then. This function
+ * restores them for the next place. */
 static void add_led_way(tsr__flow *flow, int n, tsr__question *q, int how, int place)
 {
   uint16_t first[TSR__FEW];
@@ -460,20 +463,21 @@ static int leader_like(const tsr__terms *terms, int i)
   return i;
 }
 
-/* As each way of each operand would like it, and as all of them together would. */
+/* Adds a way that follows each way of each operand, and one that joins all of them. */
 static void add_operands_ways(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
   tsr__alike_question(flow, n, &q);
-  uint64_t led = 0; /* places that such an operand was followed to already */
+  uint64_t led = 0; /* places already followed for this lead */
   if (flow->failed) return;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
     int before = (int)q.lead;
     q.lead = leader_like(q.terms, i);
     if (q.lead != before) led = 0;
     for (const tsr__way *way = flow->ways[o]; way; way = way->next) {
-      /* Only saves asking twice; of places beyond 64, add_way finds that the way is there. */
+      /* The bit only saves a second question; beyond place 64, add_way finds that the way is
+       * there. */
       uint64_t bit = way->at < 64 ? UINT64_C(1) << way->at : 0;
       if (!(led & bit)) add_led_way(flow, n, &q, AS_LED, way->at);
       led |= bit;
@@ -484,24 +488,24 @@ static void add_operands_ways(tsr__flow *flow, int n)
 }
 
 /* Whether all operands lie as the first way needs them, and lie no other way for others. Such a
- * node has nothing to choose, and most nodes of most programs are so: this is what keeps a plan
- * without conflicts at one pass. */
+ * node has nothing to choose, and most nodes of most programs are so: the test keeps a plan without
+ * conflicts at one pass. */
 static bool agrees(const tsr__flow *flow, int n)
 {
   const tsr__way *way = flow->ways[n];
-  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o) {
     if (way->need[i] != flow->ways[o]->at || flow->ways[o]->next) return false;
     if (flow->asked[o] && flow->asked[o] != way->need[i]) return false;
   }
   return true;
 }
 
-/* A place without priorities. That of a constraint which leaves dims open: these are cut like its
- * operand cuts them, by the axes that the others leave. An open dim of an operand on another mesh
- * stays whole: its axes mean nothing here. */
+/* The place of a node without its priorities. Dims that a constraint leaves open are cut like its
+ * operand cuts them, by the axes that the other dims leave. An open dim of an operand on another
+ * mesh stays whole: its axes mean nothing here. */
 static int close_dims(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr_sharding *asked = &flow->places[node->sharding];
   if (!asked->open && !tsr__has_priority(asked)) return node->sharding;
   const tsr_sharding *operand = asked;
@@ -523,7 +527,7 @@ static int close_dims(tsr__flow *flow, int n)
   return place_number(flow, &out);
 }
 
-/* Whether the operands could be cut by what the result has not. */
+/* Whether the operands could be cut along a factor that the result lacks. */
 static bool may_meet(const tsr__terms *terms)
 {
   int f = 0;
@@ -533,15 +537,15 @@ static bool may_meet(const tsr__terms *terms)
 
 static bool is_product(const tsr__flow *flow, int n)
 {
-  return tsr__ops[node_of(flow, n)->op].shape_rule == TSR__SH_DOT;
+  return tsr__ops[flow_node(flow, n)->op].shape_rule == TSR__SH_DOT;
 }
 
-/* Ways that keep partials from meeting: of a product each kept dim may be cut, or none. The loop's
- * -1 is no dim: all contracted dims are gathered and nothing else is cut for it. A dim that a
- * product keeps but cannot pass on (of windows, of size 1) is skipped. */
+/* Adds ways that need no meeting of partials: a product may cut any one kept dim, or no dim. The
+ * loop's -1 is no dim: all contracted dims are gathered and nothing else is cut for it. A dim that
+ * a product keeps but cannot pass on (of windows, of size 1) is skipped. */
 static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   int kept = kept_dim(flow, n, q->terms);
   q->how = AS_KEPT;
   q->lead = kept;
@@ -571,7 +575,7 @@ bool tsr__meets_at(const tsr_sharding *whole, unsigned axes, const tsr_sharding 
   return fits;
 }
 
-/* Whether partials of a way meet so that the result comes to lie at a place that is not the way's.
+/* Whether partials of a way can meet so that the result lies at a place that is not the way's.
  * Products of floats keep an order. */
 static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const tsr_sharding *place)
 {
@@ -585,21 +589,22 @@ static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const ts
   return fits;
 }
 
-/* Whether a reduction that was given a place comes to lie there from where its operands are. */
+/* Whether a reduction that a user placed comes to lie there by the meeting of its partials
+ * alone. */
 static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int place)
 {
   tsr__question whole = *q;
-  if (tsr__ops[node_of(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
+  if (tsr__ops[flow_node(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
   whole.how = AS_WHOLE;
-  const tsr__way *way = answer(flow, n, &whole);
+  const tsr__way *way = answer_question(flow, n, &whole);
   return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
 }
 
-/* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
- * in words. */
+/* Adds the way of a reduction or product whose partials meet at a place. Bits stay together in
+ * words. */
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
   if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
@@ -607,18 +612,19 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
     if (!way->meet || !comes_to(flow, n, way, &flow->places[place])) continue;
     memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
     flow->draft->at = (uint16_t)place;
-    /* Weighed anew, as the copies of the result cost other than at the way's own place. */
+    /* The way is weighed anew: copies of the result cost other bytes than at the first way's
+     * place. */
     flow->draft->own = 0;
     add_way(flow, n, flow->draft, asker);
     return;
   }
 }
 
-/* Of a product what is met may stay where parts are added up, if others go on with it there: the
- * step of an optimiser, that all devices would else make of slopes that all of them gathered. */
+/* The sum of a product may stay where its parts are added up, if its users go on there: otherwise
+ * all devices would gather the gradients and all of them would make the optimiser's whole step. */
 static void add_summed(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr__way *way = flow->ways[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   tsr__split split;
@@ -628,12 +634,12 @@ static void add_summed(tsr__flow *flow, int n)
   if (place != way->at) add_scattered(flow, n, place, -1);
 }
 
-/* The first way is special: it is what stands where nobody gains by another, all that fixed nodes
- * have, and the place of a node that a user placed, whatever the choice came to. What meets may
- * have ways beside it that keep partials from meeting. */
+/* The first way is special: it stands if nobody gains by another, fixed nodes have no other, and it
+ * lies at the user's place if there is one, whatever the choice led to. A node whose partials meet
+ * may have more ways, which need no meeting. */
 static void add_first_way(tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
   tsr__alike_question(flow, n, &q);
   bool placed = node->flags & TSR__PLACED && node->sharding;
@@ -645,7 +651,7 @@ static void add_first_way(tsr__flow *flow, int n)
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
   if (q.how == AS_ASKED && node->in_count && flow->places[place].unreduced)
-    flow->ways[n]->need[0] = (uint16_t)place; /* of whoever can leave it so */
+    flow->ways[n]->need[0] = (uint16_t)place; /* for nodes that leave a sum unreduced */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
   if (flow->ways[n]->meet) {
@@ -658,12 +664,12 @@ static void add_first_way(tsr__flow *flow, int n)
   }
 }
 
-/* What of its operands' ways has changed since the node looked last; that they are asked to lie
- * somewhere counts as a way. */
+/* The changes of the operands' ways since the node looked last; a place that an operand is asked
+ * for counts as a way. */
 static int operands_change(const tsr__flow *flow, int n)
 {
   int change = 0;
-  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
     change |= flow->changed[o] | (flow->asked[o] ? TSR__CHANGED_WAYS : 0);
   return change;
 }
@@ -685,7 +691,7 @@ static void forward(tsr__flow *flow, int n)
     if (!flow->fixed[n]) add_operands_ways(flow, n);
   }
   bool weigh = !flow->failed && (change || has_fresh(flow->ways[n]));
-  /* Users come later in the same pass and see what this one changed; wants were set between the
+  /* Users come later in the same pass and see this node's changes; wants were set between the
    * passes and stay for them, too. */
   flow->changed[n] &= TSR__CHANGED_WANTS;
   if (weigh) flow->changed[n] |= (uint8_t)tsr__flow_weigh_node(flow, n);
@@ -700,8 +706,8 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
   return false;
 }
 
-/* What a way needs of an operand is a way to do that operand. `asker` goes down with the wish: a
- * move that comes of it is told as what was asked for there. */
+/* A place that a way needs an operand at becomes a way of that operand. `asker` goes down with it:
+ * the explanation of a move that follows names the asker. */
 static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 {
   if (!place || flow->fixed[o]) return;
@@ -711,29 +717,30 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
     if (flow->failed) return;
     q.how = AS_ASKED;
     tsr__alike_follow(flow, &q, q.terms->out, place);
-    const tsr__way *way = answer(flow, o, &q);
+    const tsr__way *way = answer_question(flow, o, &q);
     if (way) add_way(flow, o, way, asker);
   }
   if (!flow->failed) add_scattered(flow, o, place, asker);
 }
 
-/* Backwards over the program, so that a wish reaches an operand's operands in the same pass. */
+/* The pass runs backwards over the program, so that a wish reaches an operand's operands in the
+ * same pass. */
 static void backward(tsr__flow *flow, int n)
 {
-  int op = node_of(flow, n)->op;
+  int op = flow_node(flow, n)->op;
   bool asks = op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN;
-  if (asks) flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
+  if (asks) flow->asked[tsr__in(flow->program, flow_node(flow, n), 0)] = flow->ways[n]->at;
   for (const tsr__way *way = flow->ways[n]; way && !flow->failed; way = way->next)
-    TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+    TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
       ask_operand(flow, o, way->need[i], asks ? n : way->asker);
 }
 
 /* ---- the start ---- */
 
-/*   free     from numbers alone: no data stands behind it. Sources are so whatever they read
- *   fixed    one way: what lies already, what a user placed, what has regions or several results,
- *            what touches rows counted at run time
- *   ragged   its rows end where a filter left them, until something makes borders even */
+/*   free     computed from numbers alone, without data. Sources are free whatever they read
+ *   fixed    one way: leaves, nodes that a user placed, nodes with regions or several results,
+ *            nodes that read rows counted at run time
+ *   ragged   its rows end where a filter left them, until a rebalance makes borders even */
 static void start_node(tsr__flow *flow, int n)
 {
   const tsr__program *program = flow->program;
@@ -760,13 +767,13 @@ static void start_node(tsr__flow *flow, int n)
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
-static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
+static tsr_status check_ragged_operands(const tsr__flow *flow, int n, tsr__error *error)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
   int seen[2] = { -1, -1 };
   TSR_FOR_OPERANDS (flow->program, node, i, in) {
-    const tsr__gnode *operand = node_of(flow, in);
+    const tsr__gnode *operand = flow_node(flow, in);
     if (operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
@@ -776,10 +783,10 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
                         tsr__ops[node->op].name);
 }
 
-/* What is cut by hand is for nobody else to cut by: not even for users. */
+/* Manual axes cut nothing here: a user's placement along one is an error. */
 static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
 {
-  const tsr__gnode *node = node_of(flow, n);
+  const tsr__gnode *node = flow_node(flow, n);
   const tsr_sharding *place = &flow->places[node->flags & TSR__PLACED ? node->sharding : 0];
   unsigned both = tsr__used_axes(place) & flow->manual;
   if (!both) return TSR_OK;
@@ -792,7 +799,7 @@ static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
 }
 
 /* Five lists of bytes share one piece of the arena. Places of the program keep their numbers, so a
- * node's `sharding` is a place as it is; those that propagation finds come behind them. */
+ * node's `sharding` is a place as it is; those that propagation finds come after them. */
 static bool start_flow(tsr__flow *flow)
 {
   const tsr__program *program = flow->program;
@@ -822,16 +829,17 @@ static bool start_flow(tsr__flow *flow)
   return true;
 }
 
-/* Where nobody has a place, all nodes are done in one way. All of them share one, of zeros: at no
- * place, with needs of none. It has room for the needs of the node with the most operands. */
+/* A program without places has one way for each node. All nodes share one way of zeros: unplaced,
+ * with unplaced needs. The shared way has entries for the needs of the node with the most
+ * operands. */
 static void stay_unplaced(tsr__flow *flow)
 {
   flow->draft->asker = -1;
   for (int n = 0; n < flow->program->node_count; n++) flow->ways[n] = flow->draft;
 }
 
-/* The whole of it. Where the first pass found each node with one way and no two places at odds,
- * there is nothing to weigh, which is most programs' case. */
+/* All passes of propagation. If the first pass finds one way for each node and no conflict of
+ * places, there is nothing to weigh; most programs are so. */
 static void propagate(tsr__flow *flow)
 {
   int count = flow->program->node_count;
@@ -854,7 +862,8 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
   for (int n = 0; n < program->node_count && !flow.failed; n++) {
     start_node(&flow, n);
     placed |= program->nodes[n].flags & TSR__PLACED;
-    if (check_rows(&flow, n, error) || check_manual(&flow, n, error)) return error->status;
+    if (check_ragged_operands(&flow, n, error) || check_manual(&flow, n, error))
+      return error->status;
   }
   if (!flow.failed && placed) propagate(&flow);
   else if (!flow.failed) stay_unplaced(&flow);

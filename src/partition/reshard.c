@@ -1,20 +1,20 @@
-/* Moving an array from one sharding to another: who copies which box from whom, how many bytes
- * cross between devices, and what to call it.
+/* Moves of an array from one sharding to another: the boxes that each device copies, their sources,
+ * the bytes that cross between devices, and the name of the move.
  *
  *   to position 2:  [....####]        parts of `from` are disjoint and cover the array, so the
  *   from parts:     [aaa][bbb][cc]    pieces of a box are its intersections with them; of the
  *   pieces:             [b ][cc]      replicas of a part, the own device's is taken, else the
  *                                     lowest position's
  *
- * Nothing is ever gathered in full to be cut again: each device gets the elements that it lacks,
- * once. */
+ * A move never gathers an array in full to cut it again: each device gets the elements that it
+ * lacks, once. */
 #include "partition/flow.h"
 
 /* ---- pieces ---- */
 
-/* The span that a part of `to` takes along a dim: of blocks, those of its items. Items are shared
- * out like a dim of their number. Blocks overlap where they are wider than a step, and the last
- * ones may end before they are full. */
+/* The span that a part of `to` takes along a dim; with blocks, the span of its items. Items are
+ * shared out like a dim of their number. Blocks overlap where they are wider than a step, and the
+ * last ones may end before they are full. */
 static tsr__span wanted_span(const tsr__reshard *move, int d, int64_t part)
 {
   const tsr__blocks_attr *blocks = move->blocks;
@@ -53,8 +53,9 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
                          blocks ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
-/* The position of `from` on the device that takes what `to_position` holds; -1: there is no such
- * position with elements. It comes before others, so that what is here is not fetched. */
+/* The position of `from` on the device that takes the shard at `to_position`; -1: no such position
+ * with elements. This position is preferred to others, so that elements on the device are not
+ * fetched. */
 static int own_position(const tsr__reshard *move, int to_position)
 {
   int device = move->to->mesh ? tsr__position_device(move->to, to_position) : move->device;
@@ -62,8 +63,8 @@ static int own_position(const tsr__reshard *move, int to_position)
   return own >= 0 && tsr__holds(move->from, own) ? own : -1;
 }
 
-/* An odometer over the overlaps of each dim: the last goes on, and one that is through begins again
- * while the dim before it goes on. */
+/* An odometer over the overlaps of each dim: the last dim advances, and at its end it begins again
+ * while the dim before it advances. */
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
   const tsr_sharding *from = move->from;
@@ -96,7 +97,8 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   }
 }
 
-/* Counted first, then listed: `list` NULL. Of ten elements from three parts to two:
+/* Lists the overlaps of a dim, or only counts them (`list` NULL). Ten elements from three parts to
+ * two:
  *
  *   from         | 0 1 2 3 | 4 5 6 | 7 8 9 |     part 0 takes  four of part 0, one of part 1
  *   to           | 0 1 2 3   4 | 5 6   7 8 9 |   part 1 takes  two of part 1, three of part 2
@@ -148,19 +150,19 @@ bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, i
   return true;
 }
 
-static int64_t bytes_of(tsr_dtype dtype, int64_t count)
+static int64_t bytes_of_elements(tsr_dtype dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
 }
 
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
-  return bytes_of(dtype, tsr__box_count(box, rank));
+  return bytes_of_elements(dtype, tsr__box_count(box, rank));
 }
 
-/* The elements that a position wants of others; `own` is its device's position of `from`, or -1.
- * Dim by dim, since plans ask this of many moves. `shared` is 0 or 1 at first: whether there is a
- * part here, then a product of what it shares with what is wanted. */
+/* The elements that a position needs from others; `own` is its device's position of `from`, or -1.
+ * The count goes dim by dim, since plans ask for many moves. `shared` is 0 or 1 at first: whether
+ * the device has a part, then the number of wanted elements in it. */
 static int64_t lacking(const tsr__reshard *move, int to_position, int own)
 {
   const tsr_shape *shape = move->shape;
@@ -189,8 +191,8 @@ static void add_bits(void *user, const tsr__moved_box *piece)
   if (piece->position != t->own) t->bytes += tsr__piece_bytes(TSR_BOOL, t->rank, piece->box);
 }
 
-/* The bytes that come from other devices to a position. Bools are rounded up piece by piece. What
- * has no mesh lies with the first device of each process. */
+/* The bytes that come from other devices to a position. Bools are rounded up piece by piece. An
+ * unplaced array lies on the first device of each process. */
 static int64_t coming_bytes(const tsr__reshard *move, int to_position, int device, tsr_dtype dtype)
 {
   const tsr_mesh *mesh = move->to->mesh ? move->to->mesh : move->from->mesh;
@@ -201,7 +203,7 @@ static int64_t coming_bytes(const tsr__reshard *move, int to_position, int devic
   if (!tsr__holds(move->to, to_position)) return 0;
   if (dtype != TSR_BOOL) {
     if (own >= 0 && !tsr__holds(move->from, own)) own = -1;
-    return bytes_of(dtype, lacking(move, to_position, own));
+    return bytes_of_elements(dtype, lacking(move, to_position, own));
   }
   tsr__reshard_pieces(move, to_position, add_bits, &bits);
   return bits.bytes;
@@ -214,7 +216,7 @@ int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)
   for (int p = 0; p < tsr__positions(move->to); p++)
     bytes += coming_bytes(move, p, tsr__position_device(move->to, p), dtype);
   if (move->to->mesh || !mesh) return bytes;
-  /* What has no mesh each process gets: the first one's is counted. */
+  /* Each process gets a copy of an unplaced array: that of the first process is counted above. */
   for (int d = 1; d < tsr__topology_of(mesh->rt)->device_count; d++) {
     tsr__reshard there = *move;
     there.device = d;
@@ -242,14 +244,16 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
-    if (tsr__holds(to, p)) bytes += bytes_of(dtype, lacking(move, p, own_position(move, p)));
+    if (tsr__holds(to, p))
+      bytes += bytes_of_elements(dtype, lacking(move, p, own_position(move, p)));
   }
   return bytes * step;
 }
 
 /* ---- comparing ---- */
 
-/* Of sizes without devices the first ones, so that what lies on a mesh can meet it in a plan. */
+/* An abstract mesh, which has sizes and no devices, counts as the first devices, so that arrays on
+ * a mesh can meet it in a plan. */
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b)
 {
   if (a == b) return true;
@@ -301,15 +305,16 @@ static unsigned all_axes(const tsr_mesh *mesh)
   return mask;
 }
 
-/* By what becomes of each axis, of (x,y | -) on one mesh, the first that fits:
+/* The move follows from the changes of each axis; for (x,y | -) on one mesh, the first that fits:
  *
- *   (x,y | z)  slice        each dim's list begins with what it was
- *   (x | -)    all-gather   each dim's list is the beginning of what it was
+ *   (x,y | z)  slice        each dim's list begins with its old list
+ *   (x | -)    all-gather   each dim's list is the beginning of its old list
  *   (y,x | -)  permute      the same parts on other devices, where they are all as long
  *   (y | -)    all-gather   an axis is dropped and none changes its dim
  *   (x | y)    all-to-all   an axis cuts another dim than before
  *
- * A sum that meets on the way is none of these: the first along its axes have it, and send it. */
+ * A sum that is reduced on the way is a broadcast: the first devices along its axes have the sum,
+ * and send it. */
 static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                         unsigned *axes)
 {
@@ -320,7 +325,7 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   for (int a = 0; a < TSR_MAX_AXES; a++)
     if (before[a] >= 0 && after[a] >= 0 && before[a] != after[a]) shifted |= 1u << a;
   *axes = from->unreduced & ~to->unreduced;
-  if (*axes) return TSR__MOVE_BROADCAST; /* the sum, from the first that have it */
+  if (*axes) return TSR__MOVE_BROADCAST; /* the sum, from the first devices, which have it */
   *axes = dropped | shifted;
   if (is_prefix(from, to)) return TSR__MOVE_SLICE;
   if (is_prefix(to, from)) return TSR__MOVE_ALL_GATHER;
@@ -333,7 +338,7 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   return TSR__MOVE_ALL_TO_ALL;
 }
 
-/* Whether each device that takes some has a part, with elements of its own. */
+/* Whether each device that takes elements has a part of `from` with elements of its own. */
 static bool is_on_each(const tsr_sharding *from, const tsr_sharding *to)
 {
   for (int p = 0; p < tsr__positions(to); p++) {

@@ -1,12 +1,13 @@
-/* Views whose elements lie on other devices: who copies what from whom, and how many bytes cross.
+/* Views whose elements lie on other devices: the pieces that each device copies, their sources, and
+ * the bytes that cross.
  *
  *   y = x[1:]   x is cut in 3:   [a b c][d e f][g h]
  *               y is cut in 3:   [b c d][e f g][h]
  *   pieces of y's second part:   e f of the own device, g of the next one
  *
- * An element that a device wants and does not hold crosses once; where several hold it, the lowest
- * gives it. A reshape moves ranges of folds (graph.h), any other view what an affine map shows. The
- * planner counts bytes and the executor copies by this one rule. */
+ * An element that a device wants and does not hold crosses once; of several holders the lowest
+ * gives it. A reshape moves ranges of folds (graph.h), any other view the elements that an affine
+ * map shows. The planner counts bytes and the executor copies by this one rule. */
 #include "partition/flow.h"
 
 /* A range of indices; empty where end <= start. */
@@ -14,18 +15,18 @@ typedef struct range {
   int64_t start, end;
 } range;
 
-static range meet(range a, range b)
+static range intersect_ranges(range a, range b)
 {
   return (range){ a.start > b.start ? a.start : b.start, a.end < b.end ? a.end : b.end };
 }
 
-static range range_of(tsr__span span)
+static range range_of_span(tsr__span span)
 {
   return (range){ span.start, span.start + span.length };
 }
 
-/* a / b rounded up, b > 0. Division cuts towards zero, so that of a negative `a` is rounded up by
- * itself. */
+/* a / b rounded up, b > 0. Division rounds towards zero, so the quotient of a negative `a` is
+ * rounded up already. */
 static int64_t up(int64_t a, int64_t b)
 {
   return a / b + (a % b > 0);
@@ -34,7 +35,7 @@ static int64_t up(int64_t a, int64_t b)
 /* The indices i for which start + step * i lies in a range.
  *
  *   y = x[8:0:-2]   start 8, step -2     of x in [3, 7):  8 - 2 i  is 6 or 4:  i in [1, 3) */
-static range shown(const tsr__viewdim *dim, range in)
+static range indices_shown(const tsr__viewdim *dim, range in)
 {
   if (dim->step > 0)
     return (range){ up(in.start - dim->start, dim->step), up(in.end - dim->start, dim->step) };
@@ -42,7 +43,7 @@ static range shown(const tsr__viewdim *dim, range in)
                   up(dim->start - in.start + 1, -dim->step) };
 }
 
-/* One operand as a position looks at it. A reshape is looked at fold by fold. */
+/* One operand as a position reads it; the dims of a reshape are its folds. */
 typedef struct look {
   const tsr__viewed *v;
   const tsr__gnode *in;
@@ -50,16 +51,16 @@ typedef struct look {
   tsr__viewing view;
   int operand, rank;
   tsr__fold folds[TSR_MAX_RANK];
-  range own[TSR_MAX_RANK];  /* what the position holds of the result, */
-  range want[TSR_MAX_RANK]; /* and of that what this operand shows */
+  range own[TSR_MAX_RANK];  /* the range of the result that the position holds */
+  range want[TSR_MAX_RANK]; /* the part of `own` that this operand shows */
 } look;
 
-/* What `position` of an operand's place holds, by dims that are walked. */
-static range held(const look *l, int k, int position)
+/* The range of dim or fold k that `position` of the operand's place holds. */
+static range held_range(const look *l, int k, int position)
 {
   const tsr__fold *fold = &l->folds[k];
-  if (!l->view.linear) return range_of(tsr__dim_span(l->from, k, l->in->dims[k], position));
-  return range_of(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
+  if (!l->view.linear) return range_of_span(tsr__dim_span(l->from, k, l->in->dims[k], position));
+  return range_of_span(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
 }
 
 static void start_look(look *l, const tsr__viewed *v, int i)
@@ -75,8 +76,8 @@ static void start_look(look *l, const tsr__viewed *v, int i)
   for (int k = 0; k < l->rank; k++) l->view.dims[k] = (tsr__viewdim){ .dim = k, .step = 1 };
 }
 
-/* Whether the position wants anything of it. Each operand of a concat or pad shows a stretch of the
- * result only, low to high. */
+/* Whether the position wants elements of the operand. Each operand of a concat or pad shows a
+ * stretch of the result only, low to high. */
 static bool look_from(look *l, int position)
 {
   const tsr__viewed *v = l->v;
@@ -86,16 +87,17 @@ static bool look_from(look *l, int position)
     tsr__span span = l->view.linear
                          ? tsr__fold_span(v->to, fold->to, fold->to_inner, fold->size, position)
                          : tsr__dim_span(v->to, d, v->node->dims[d], position);
-    l->own[d] = range_of(span);
+    l->own[d] = range_of_span(span);
     l->want[d] = l->own[d];
-    if (!l->view.linear) l->want[d] = meet(l->own[d], (range){ l->view.low[d], l->view.high[d] });
+    if (!l->view.linear)
+      l->want[d] = intersect_ranges(l->own[d], (range){ l->view.low[d], l->view.high[d] });
     any = any && l->want[d].start < l->want[d].end;
   }
   return any;
 }
 
-/* Whether the first operand, which lies over the others, shows all that the position holds. Then
- * nothing of a later operand would be seen: it is not moved to be hidden. */
+/* Whether the first operand, which overwrites the others, shows all that the position holds. Then a
+ * later operand would be hidden: it does not move. */
 static bool lies_under(const look *l)
 {
   tsr__viewing over = tsr__view_of(l->v->program, l->v->node, 0);
@@ -105,9 +107,9 @@ static bool lies_under(const look *l)
   return true;
 }
 
-/* What a position of the operand's place has of what is wanted; false: nothing. Dims that are
- * repeated (step 0) every position has whole. */
-static bool has(const look *l, int position, range out[TSR_MAX_RANK])
+/* The wanted ranges that a position of the operand's place holds; false: an empty range. Every
+ * position has repeated dims (step 0) whole. */
+static bool position_has_range(const look *l, int position, range out[TSR_MAX_RANK])
 {
   int rank = l->view.linear ? l->rank : l->in->rank;
   memcpy(out, l->want, sizeof l->want);
@@ -115,22 +117,23 @@ static bool has(const look *l, int position, range out[TSR_MAX_RANK])
     const tsr__viewdim *dim = &l->view.dims[k];
     if (!dim->step) continue;
     range *part = &out[dim->dim];
-    *part = meet(*part, shown(dim, held(l, k, position)));
+    *part = intersect_ranges(*part, indices_shown(dim, held_range(l, k, position)));
     if (part->start >= part->end) return false;
   }
   return true;
 }
 
-static int64_t count_of(const range *part, int rank)
+static int64_t count_range_elements(const range *part, int rank)
 {
   int64_t count = 1;
   for (int d = 0; d < rank; d++) count *= part[d].end - part[d].start;
   return count;
 }
 
-/* In coordinates of the two parts, not of the arrays: the copy knows neither's place. A dim of the
- * result that the operand does not have keeps a size of 1 and a step of 0 there. */
-static void give(const look *l, int position, const range *part, const tsr__shift_take *take)
+/* Gives one piece, in coordinates of the two shards, not of the arrays: the copy knows neither
+ * place. A dim of the result that the operand lacks keeps a size of 1 and a step of 0. */
+static void give_shift_piece(const look *l, int position, const range *part,
+                             const tsr__shift_take *take)
 {
   tsr__shift_piece piece = { .operand = l->operand, .from_position = position, .rank = l->rank };
   int rank = l->view.linear ? l->rank : l->in->rank;
@@ -143,7 +146,7 @@ static void give(const look *l, int position, const range *part, const tsr__shif
   for (int k = 0; k < rank; k++) {
     const tsr__viewdim *dim = &l->view.dims[k];
     if (!dim->step) continue;
-    range have = held(l, k, position);
+    range have = held_range(l, k, position);
     piece.from_dims[dim->dim] = have.end - have.start;
     piece.from_start[dim->dim] = dim->start + dim->step * part[dim->dim].start - have.start;
     piece.from_step[dim->dim] = dim->step;
@@ -156,8 +159,8 @@ typedef struct part_range {
   int64_t first, last;
 } part_range;
 
-/* The parts of dim k that may show some of what is wanted: those with the first and with the last
- * index that is shown, and all between. Parts of a dim that is repeated are all asked. */
+/* The parts of dim k that may show wanted elements: those with the first and the last index shown,
+ * and all between; of a repeated dim, all parts. */
 static part_range parts_shown(const look *l, int k)
 {
   const tsr__viewdim *dim = &l->view.dims[k];
@@ -174,8 +177,8 @@ static part_range parts_shown(const look *l, int k)
                        tsr__part_with(l->from, d, size, high) };
 }
 
-/* Gives what the parts in a range of each walked dim have. A leader is the sum of the offsets of
- * its parts: no other dim moves a position, and along free axes it stands first. */
+/* Gives the pieces of the parts in a range of each walked dim. A leader is the sum of the offsets
+ * of its parts: no other dim moves a position, and along free axes the leader is the first. */
 static void give_parts(const look *l, const part_range *parts, int own, const tsr__shift_take *take)
 {
   int rank = l->view.linear ? l->rank : l->in->rank, leader = tsr__replica_leader(l->from, own);
@@ -186,21 +189,22 @@ static void give_parts(const look *l, const part_range *parts, int own, const ts
     int p = 0;
     for (k = 0; k < rank; k++)
       p += tsr__part_offset(l->from, l->view.linear ? l->folds[k].from : k, at[k]);
-    if (has(l, p, part)) give(l, p == leader ? own : p, part, take);
+    if (position_has_range(l, p, part)) give_shift_piece(l, p == leader ? own : p, part, take);
     for (k = rank - 1; k >= 0 && ++at[k] > parts[k].last; k--) at[k] = parts[k].first;
   }
 }
 
-/* What of an operand goes to a position, from the own device where that has it. An operand without
- * a mesh has one position, 0, which stands for the first device of each process. */
+/* Gives all pieces of an operand for a position, from the own device if that holds them all. An
+ * operand without a mesh has one position, 0, which stands for the first device of each process. */
 static void give_all(const look *l, int to_position, const tsr__shift_take *take)
 {
   range part[TSR_MAX_RANK];
   part_range parts[TSR_MAX_RANK];
   int rank = l->view.linear ? l->rank : l->in->rank;
   int own = to_position < tsr__positions(l->from) ? to_position : 0;
-  if (has(l, own, part) && count_of(part, l->rank) == count_of(l->want, l->rank)) {
-    give(l, own, part, take);
+  if (position_has_range(l, own, part) &&
+      count_range_elements(part, l->rank) == count_range_elements(l->want, l->rank)) {
+    give_shift_piece(l, own, part, take);
     return;
   }
   for (int k = 0; k < rank; k++) parts[k] = parts_shown(l, k);
@@ -210,7 +214,7 @@ static void give_all(const look *l, int to_position, const tsr__shift_take *take
 void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__shift_take *take)
 {
   look l;
-  if (!tsr__holds(viewed->to, to_position)) return; /* of zeros all is there */
+  if (!tsr__holds(viewed->to, to_position)) return; /* zeros need no copy */
   for (int i = viewed->node->in_count - 1; i >= 0; i--) {
     start_look(&l, viewed, i);
     if (look_from(&l, to_position) && !lies_under(&l)) give_all(&l, to_position, take);
@@ -225,7 +229,7 @@ typedef struct tally {
   int64_t bytes;
 } tally;
 
-static void add_piece(void *user, const tsr__shift_piece *piece)
+static void add_piece_bytes(void *user, const tsr__shift_piece *piece)
 {
   tally *t = user;
   tsr_box box = { .start = { 0 } };
@@ -242,22 +246,23 @@ int64_t tsr__shift_bytes(const tsr__viewed *viewed)
   tally t = { .v = viewed };
   for (int p = 0; p < tsr__positions(viewed->to); p++) {
     t.device = tsr__position_device(viewed->to, p);
-    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece, &t });
+    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece_bytes, &t });
   }
   return t.bytes;
 }
 
 /* Elements of an operand that a position wants and does not hold. */
-static int64_t lacks(look *l, int position)
+static int64_t count_lacking_elements(look *l, int position)
 {
   range part[TSR_MAX_RANK];
   if (!look_from(l, position) || lies_under(l)) return 0;
-  int64_t count = count_of(l->want, l->rank);
-  return has(l, position, part) ? count - count_of(part, l->rank) : count;
+  int64_t count = count_range_elements(l->want, l->rank);
+  return position_has_range(l, position, part) ? count - count_range_elements(part, l->rank)
+                                               : count;
 }
 
-/* Of more than 64 positions every so many are asked and stand for their neighbours: all positions
- * ask about the same, but for those at the ends. */
+/* Counts at most 64 positions, evenly spaced, each of which stands for its neighbours: all
+ * positions want about as much, except those at the ends. */
 int64_t tsr__shift_weight(const tsr__viewed *viewed)
 {
   enum { LOOKED_AT = 64 };
@@ -271,13 +276,14 @@ int64_t tsr__shift_weight(const tsr__viewed *viewed)
     for (int p = 0; p < positions; p += step) {
       if (!tsr__holds(viewed->to, p)) continue;
       bytes += tsr__piece_bytes((tsr_dtype)viewed->node->dtype, 1,
-                                &(tsr_box){ .size = { lacks(&l, p) } });
+                                &(tsr_box){ .size = { count_lacking_elements(&l, p) } });
     }
   }
   return bytes * step;
 }
 
-/* ---- of a program ---------------------------------------------------------------------------- */
+/* ---- nodes of a program
+ * ---------------------------------------------------------------------------- */
 
 bool tsr__shift_of(const tsr__program *program, int node, tsr__arena *arena, tsr__viewed *out)
 {

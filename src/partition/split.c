@@ -1,18 +1,18 @@
 /* Products whose contracted dims are cut: each device sums its own part, and the parts are added.
  *
  *   a f32[64,80]@(-,x)               part   f32[4,64,16]@(x,-,-)    each its own
- *   b f32[80,16]@(x,-)    x=4        met    f32[4,64,16]@(-,x,-)    all parts of a piece
+ *   b f32[80,16]@(x,-)    x=4        met    f32[4,64,16]@(-,x,-)    all parts of a shard
  *   a b      @(-,-)                  sum    f32[64,16]@(x,-)        added up as a tree
- *                                    at     f32[64,16]@(-,-)        what all need, if they do
+ *                                    at     f32[64,16]@(-,-)        a replica each, if needed
  *
  * The two moves are a reduce-scatter and an all-gather. f16 and bf16 meet as f32: the sum is
- * rounded once. Where devices have pieces of the result anyway, the last move is none, or gathers
- * along the axes that do not cut it. */
+ * rounded once. If the result is sharded anyway, the last move is not needed, or gathers along the
+ * axes that do not cut it. */
 #include "partition/flow.h"
 
 /* The axes of the contracted dims in the order in which they cut them, so that parts stand in the
- * order of what is contracted. `right` has them in order where it is cut; an axis that it does not
- * name cuts the left side alone and comes behind, by number. */
+ * order of the contracted elements. `right` gives the order of its axes; an axis that `right` does
+ * not name cuts the left side alone and comes after, by number. */
 static int order_axes(const tsr__meeting *m, const tsr_sharding *right, uint8_t axis[TSR_MAX_AXES])
 {
   unsigned left = m->axes;
@@ -27,7 +27,7 @@ static int order_axes(const tsr__meeting *m, const tsr_sharding *right, uint8_t 
   return count;
 }
 
-/* A place with `count` more axes behind those of a dim. */
+/* A place with `count` more axes after those of a dim. */
 static tsr_sharding cut_further(const tsr_sharding *at, int dim, const uint8_t *axis, int count)
 {
   tsr_sharding out = *at;
@@ -40,7 +40,7 @@ static tsr_sharding cut_further(const tsr_sharding *at, int dim, const uint8_t *
   return out;
 }
 
-/* The place of an array with one more dim in front, which is whole. */
+/* The place of an array with one more whole dim in front. */
 static tsr_sharding behind_a_dim(const tsr_sharding *at)
 {
   tsr_sharding out = *at;
@@ -48,8 +48,8 @@ static tsr_sharding behind_a_dim(const tsr_sharding *at)
   return out;
 }
 
-/* The dim of which a device has most; -1: none is worth cutting. Sizes not known yet (-1) are never
- * the longest. */
+/* The dim with the largest size on a device; -1: no dim is worth cutting. Sizes not known yet (-1)
+ * are never the longest. */
 static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
 {
   int longest = -1;
@@ -62,9 +62,9 @@ static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
   return longest;
 }
 
-/* Where parts are added up: where they are wanted, cut further by all axes over which they meet and
- * that do not cut it there. Each device adds up as little as can be; where no dim is worth cutting,
- * all of them add all. */
+/* The place where parts are added up: the result's place, cut further by all axes over which the
+ * parts meet and that do not cut it yet. Each device adds as few elements as possible; if no dim is
+ * worth cutting, all devices add all elements. */
 static tsr_sharding sum_place(const tsr__meeting *m, const uint8_t *axis, int count)
 {
   uint8_t others[TSR_MAX_AXES];
@@ -103,22 +103,22 @@ int64_t tsr__split_weight(const tsr__meeting *m, const tsr_sharding *right)
          tsr__reshard_weight(&split.sum, m->at, (tsr_dtype)m->node->dtype, &shape);
 }
 
-/* ---- windows: a device takes of dims that are cut all that its own windows show -------------- */
+/* ---- windows: a device takes all elements of sharded dims that its windows read -------------- */
 
-static int dim_of(const uint8_t *indices, int rank, int index)
+static int dim_of_index(const uint8_t *indices, int rank, int index)
 {
   int dim = 0;
   while (dim < rank && indices[dim] != index) dim++;
   return dim;
 }
 
-/* What a device takes of a dim, in elements of operand 0:
+/* The blocks that a device takes of a dim, in elements of operand 0:
  *
  *   windows of 3, step 1, of 10 elements:  8 windows, 4 a device over 2
  *   device 0  [0 1 2 3 4 5]            windows 0 to 3
  *   device 1          [4 5 6 7 8 9]    windows 4 to 7: 4 and 5 are on both
  *
- * A window over each element alone needs no neighbours, and a dim that nobody cuts has them all. */
+ * A window over each element alone needs no halo, and neither does a whole dim. */
 bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
 {
   const tsr__dot_attr *attr = tsr__dot_of(m->program, m->node);
@@ -129,9 +129,9 @@ bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
   memset(out, 0, sizeof *out);
   for (int d = 0; d < x->rank; d++) {
     if (!attr->window[d]) continue;
-    int along = dim_of(attr->out, m->node->rank, attr->left[d]);
+    int along = dim_of_index(attr->out, m->node->rank, attr->left[d]);
     int64_t parts = tsr__dim_parts(&at, along), windows = m->node->dims[along];
-    int64_t width = kernel->dims[dim_of(attr->right, kernel->rank, attr->window[d])];
+    int64_t width = kernel->dims[dim_of_index(attr->right, kernel->rank, attr->window[d])];
     bool same = x->dims[d] == windows && attr->stride[d] == 1 && width == 1;
     if (parts == 1 || !windows || !width || same) continue;
     out->parts[d] = parts;
@@ -157,29 +157,29 @@ double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
   const tsr__dot_attr *attr = tsr__dot_of(program, node);
   const tsr__gnode *right = &program->nodes[tsr__in(program, node, 1)];
   double products = 1;
-  /* Rows that nobody knows yet do not count: where they lie is not weighed. */
+  /* Rows of unknown number do not count: their placement is not weighed. */
   for (int d = 0; d < node->rank; d++)
     if (node->dims[d] >= 0) products *= (double)node->dims[d];
   for (int d = 0; d < right->rank; d++)
-    if (right->dims[d] >= 0 && dim_of(attr->out, node->rank, attr->right[d]) == node->rank)
+    if (right->dims[d] >= 0 && dim_of_index(attr->out, node->rank, attr->right[d]) == node->rank)
       products *= (double)right->dims[d];
   return products;
 }
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
-/* Borders at powers of two of leaves, the smallest with which all fits; devices at the end may have
- * less, or nothing:
+/* Blocks are the smallest power of two of leaves with which all elements fit; the last devices may
+ * have fewer elements, or no elements:
  *
  *   100 elements over 4, leaves of 32:   0-31  32-63  64-95  96-99
  *   300 elements over 4:                 0-127  128-255  256-299  none
  *
- * So each device sums whole nodes of the one tree that any mesh has, and bits are the same. Its
+ * So each device sums whole nodes of the one tree that any mesh has, and bits are the same. The
  * size of leaves, 32, is a promise of docs/NUMERICS.md. */
 bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
                       const tsr_sharding *at, tsr__blocks_attr *out)
 {
-  int dim = dim_of(indices, operand->rank, (int)leaf);
+  int dim = dim_of_index(indices, operand->rank, (int)leaf);
   if (!leaf || dim == operand->rank) return false;
   int64_t parts = tsr__dim_parts(at, dim), size = operand->dims[dim], block = TSR__LEAF;
   while (block * parts < size) block *= 2;

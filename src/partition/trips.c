@@ -1,7 +1,7 @@
-/* Which movements of a program travel together: those of one kind, over the same axes of one mesh,
- * that can be made at one time. They are one step of the schedule and one collective.
+/* Trips: movements of one kind, over the same axes of one mesh, travel together if they can be made
+ * at one time. Such movements are one step of the schedule and one collective.
  *
- *   times       a node's earliest: its stage, of a reduction's result the one where it meets; in it
+ *   times       a node's earliest: its stage, for a reduction the stage where it meets; in it
  *               0 for kernels and reductions, from 1 on for steps, each after the steps of its
  *               stage that it needs
  *   a movement  can be made from its own time on until the first of its users
@@ -12,23 +12,23 @@
  *
  * The latest movement comes first and is made at its own time; an earlier one is made with the
  * newest of its kind if its users can wait for that. No fewer times would do for one kind, and
- * kernels stay where they are. Reductions wait for each other by a rule of their own, as kernels
- * that read them are told by stages (tsr__meeting_stages). */
+ * kernels stay in their stages. Reductions wait for each other by a rule of their own, as stages
+ * order the kernels that read them (tsr__meeting_stages). */
 #include "partition/flow.h"
 
 #include <stdlib.h>
 
-/* A note that moves elements from place to place, beside others of its kind. */
+/* A note that moves elements from place to place, alone or with others of its kind. */
 typedef struct trip {
   int64_t time;
   int32_t note;
-  int32_t with; /* the trip at whose time it is made; itself */
+  int32_t with; /* the trip at whose time it is made; it may be itself */
 } trip;
 
 typedef struct trips {
   tsr__partitioned *out;
   const int *stage, *meets;
-  int64_t *time, *until; /* by node: the earliest, and where the first user is */
+  int64_t *time, *until; /* by node: its earliest time, and the time of its first user */
   trip *list;
   int count;
 } trips;
@@ -40,9 +40,9 @@ static bool is_step(const tsr__program *program, int n)
   return !there && lowering != TSR__LOW_REDUCE && !tsr__in_kernel(program, n);
 }
 
-/* Where a stage begins. Stages are as far apart as a program has nodes, and a step adds one to its
- * operands' latest, so that steps of a stage never come to the time of the next. Leaves, of stage
- * -1, begin at 0. */
+/* The time at which a stage begins. Stages are as far apart as a program has nodes, and a step adds
+ * one to its operands' latest time, so that steps of a stage never reach the time of the next.
+ * Leaves, in stage -1, begin at 0. */
 static int64_t begin_of(const trips *t, int stage)
 {
   return (int64_t)(stage + 1) * (t->out->program.node_count + 1);
@@ -71,8 +71,8 @@ static bool can_join(const tsr__partitioned *out, const tsr__note *note)
          note->move == TSR__MOVE_EXCHANGE;
 }
 
-/* Movements are put off themselves, so how long they wait for each other is said later. Reductions
- * read before they meet. */
+/* Finds the first users other than movements; movements can wait themselves, so join_trips limits
+ * one by another. Reductions read their operands before they meet. */
 static void find_users(trips *t, const bool *moves)
 {
   const tsr__program *program = &t->out->program;
@@ -85,7 +85,8 @@ static void find_users(trips *t, const bool *moves)
   }
 }
 
-/* Views are no kind with reshards: what they exchange is told and made by rules of their own. */
+/* Whether two trips are of one kind. Views and reshards are not: exchanges of views are explained
+ * and made by rules of their own. */
 static bool same_kind(const trips *t, const trip *a, const trip *b)
 {
   const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
@@ -94,7 +95,7 @@ static bool same_kind(const trips *t, const trip *a, const trip *b)
   return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && views;
 }
 
-/* The latest first, of those of one time the last node. */
+/* Orders trips with the latest first; at one time, the later note first. */
 static int by_time(const void *a, const void *b)
 {
   const trip *x = a, *y = b;
@@ -108,8 +109,9 @@ static int by_note(const void *a, const void *b)
   return (x->note > y->note) - (x->note < y->note);
 }
 
-/* `newest`: the last trip of each kind, of which there are few. */
-static void join(trips *t, int32_t *newest)
+/* Joins each trip with the newest of its kind if its users can wait. `newest`: the last trip of
+ * each kind; kinds are few. */
+static void join_trips(trips *t, int32_t *newest)
 {
   const tsr__program *program = &t->out->program;
   int kinds = 0;
@@ -127,14 +129,13 @@ static void join(trips *t, int32_t *newest)
   }
 }
 
-/* Notes in their order, each tied to those that travel with it; so are their nodes. `last`, by trip
- * that others are with: the last note tied, + 1. */
-static void tie(trips *t, int32_t *last)
+/* Ties each note, in order, to those that travel with it, and their nodes likewise. `last`, by the
+ * trip that others join: the last note tied, + 1. */
+static void tie_trips(trips *t, int32_t *last)
 {
   tsr__note *notes = t->out->notes;
   tsr__gnode *nodes = t->out->program.nodes;
-  /* Numbers in `with` are of the list before this: they name a group now, and no place in the
-   * list. */
+  /* Numbers in `with` are of the list before this sort: now they name a group, not an index. */
   qsort(t->list, (size_t)t->count, sizeof *t->list, by_note);
   for (int i = 0; i < t->count; i++) {
     trip *mine = &t->list[i];
@@ -150,7 +151,7 @@ static void tie(trips *t, int32_t *last)
   }
 }
 
-/* Notes without bytes, of slices, are no trips: nothing travels. */
+/* Notes without bytes, such as slices, are not trips: no data travels. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena)
 {
   size_t nodes = (size_t)out->program.node_count + 1, notes = (size_t)out->note_count + 1;
@@ -169,7 +170,7 @@ bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__
   }
   find_users(&t, moves);
   qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
-  join(&t, room);
-  tie(&t, room + notes);
+  join_trips(&t, room);
+  tie_trips(&t, room + notes);
   return true;
 }

@@ -1,42 +1,43 @@
-/* Weighing: of the ways that propagation found, which one each node takes.
+/* Weighing chooses one of the ways that propagation found for each node.
  *
  *   down    the least bytes with which a node can be done each way, over the ways of its operands;
- *           what several users share is divided among them
- *   up      each node takes the way that is cheapest for itself and for what its users took
+ *           bytes that several users share are divided among them
+ *   up      each node takes the way that is cheapest for itself and for its users' chosen ways
  *   sweeps  each node is asked again, given all its neighbours, until nothing improves
  *
- * For trees the first two are the least there is. Where results are shared they are done twice, the
- * second time knowing what others want, and the sweeps mend the rest. Costs are bytes that cross
- * between devices: an operand that is needed elsewhere counts once however many users need it
- * there, and a reduction counts its partials and the copies of its result. Products count as well
- * what several devices multiply alike, or the slopes of weights would be computed whole on each
- * device, of all examples, to save that they meet. Equal costs go to the way that cuts the node's
- * work into more parts, so that slices come before what is computed of them and gathers after it,
- * and then to the earlier one. All passes are linear, and a move between two placements of a shape
- * is weighed once.
+ * For trees the first two find the minimum. With shared results they run twice, the second time
+ * knowing the wants of others, and the sweeps mend the rest. Costs are bytes that cross between
+ * devices: an operand that is needed elsewhere counts once however many users need it there, and a
+ * reduction counts its partials and the copies of its result. Products also count the work that
+ * several devices repeat: otherwise each device would compute the gradients of weights whole, from
+ * all examples, to save an all-reduce. Equal costs go to the way that cuts the node's work into
+ * more parts, so that slices come before the nodes computed from them and gathers after, and then
+ * to the earlier one. All passes are linear, and a move between two placements of a shape is
+ * weighed once.
  *
- * What each node knows while weighing:
+ * Each node has these lists while it is weighed:
  *
- *   ways[n]     the ways left, the best so far first; `bytes` each: itself and all it is made of
- *   wants[n]    place -> how many users take it there; counts go up and down as these change ways
- *   users[n]    reads of it, by which what it is made of is shared out */
+ *   ways[n]     the ways left, the best so far first; `bytes` of each: the node and its operands
+ *   wants[n]    place -> number of users that take it there; counts change as users change ways
+ *   users[n]    number of reads, by which its bytes are divided */
 #include "partition/flow.h"
 
-#define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
+#define MUCH ((int64_t)1 << 50) /* the cost of an impossible move, and the upper bound of costs */
 enum { SWEEPS = 4, KNOWN = 128, LARGE = 1 << 20 };
 
-/* So many products that are made once more weigh as a byte that crosses. A plan knows no machine: a
- * core makes some ten of them in the time of a byte, other kinds of devices hundreds. */
+/* The number of repeated products that weigh as much as a byte between devices. A plan knows no
+ * machine: a core makes some ten products in the time of a byte, other kinds of devices
+ * hundreds. */
 enum { A_BYTE = 64 };
 
-/* A place where users need a node, and how many do. */
+/* A place where users need a node, and the number of these users. */
 typedef struct want {
   struct want *next;
   uint16_t place;
   int32_t users;
 } want;
 
-/* What a move was found to cost: of a type, from a place, to a place. */
+/* The known cost of a move of a type from a place to a place. */
 typedef struct known {
   uint64_t move; /* 0: none */
   int64_t bytes;
@@ -46,24 +47,24 @@ typedef struct tsr__scale scale;
 
 struct tsr__scale {
   tsr__flow *flow;
-  uint8_t *due; /* by node: a neighbour has chosen otherwise since it was asked */
-  /* A move's key is 0 for none: from and to differ in every move that is looked up. */
+  uint8_t *due; /* by node: a neighbour has changed its way since the node was asked */
+  /* A key of 0 is no move: from and to differ in every move that is looked up. */
   known *known; /* by hash, at most half full */
   unsigned known_count, known_room;
   want **wants;   /* by node */
   int32_t *users; /* by node */
 };
 
-/* Of numbers up to MUCH. */
-static int64_t sum(int64_t a, int64_t b)
+/* The sum of two costs, at most MUCH. */
+static int64_t add_costs(int64_t a, int64_t b)
 {
   return a + b < MUCH ? a + b : MUCH;
 }
 
 /* ---- costs ---- */
 
-/* Where dims are known to the run alone, a guess that is the same for all ways: they compare, no
- * more. */
+/* Dims that only the run knows get a guess that is the same for all ways: the costs serve
+ * comparison only. */
 static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int from, int to)
 {
   const tsr_sharding *a = &flow->places[from], *b = &flow->places[to];
@@ -75,7 +76,7 @@ static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int fro
   return bytes < MUCH ? bytes : MUCH;
 }
 
-/* Open addressing. Where it stops is the move or the free place for it; half of the list is
+/* Open addressing: the search stops at the move or at the free entry for it; half of the list is
  * free. */
 static known *find_known(const known *list, unsigned room, uint64_t move)
 {
@@ -84,7 +85,7 @@ static known *find_known(const known *list, unsigned room, uint64_t move)
   return (known *)&list[at];
 }
 
-/* Room for one more; out of memory, none is kept. */
+/* Makes room for one more move; out of memory, the move is not kept. */
 static void grow_known(scale *s)
 {
   if (2 * (s->known_count + 1) <= s->known_room) return;
@@ -112,14 +113,14 @@ static int64_t weigh_known(scale *s, int n, uint64_t move)
 static inline int64_t move_bytes(scale *s, int n, int from, int to)
 {
   if (from == to || s->flow->carry[n] == TSR__CARRY_NONE) return 0;
-  /* Not 0, or a source would be made twice where once does. */
-  if (s->flow->carry[n] == TSR__CARRY_REMADE) return 1; /* once more, for next to nothing */
+  /* The cost is not 0, or a source would be made twice although once is enough. */
+  if (s->flow->carry[n] == TSR__CARRY_REMADE) return 1; /* made again, for next to nothing */
   uint64_t move = (uint64_t)s->flow->type[n] << 32 | (uint64_t)from << 16 | (uint64_t)to;
   const known *k = find_known(s->known, s->known_room, move);
   return k->move ? k->bytes : weigh_known(s, n, move);
 }
 
-/* What a view whose elements come to lie elsewhere exchanges. */
+/* The bytes that a view exchanges if its elements lie on other devices. */
 static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   enum { FEW = 8 };
@@ -135,8 +136,8 @@ static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   return bytes < MUCH ? bytes : MUCH;
 }
 
-/* What devices multiply that others multiply as well, as bytes. Devices beyond what the way cuts
- * the work into multiply what others multiply.
+/* The products that devices repeat, as bytes. If a mesh has more devices than the way has parts of
+ * work, several devices make the same part.
  *
  *   8 devices, work in 2 parts: each part is made 4 times, 3 of them for nothing */
 static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
@@ -160,9 +161,10 @@ bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const t
   return !(node->rank && node->dims[0] < 0) && !tsr__reduce_of(program, node)->checked;
 }
 
-/* By kind of node: a product moves windows and parts, what does not meet passes on or exchanges,
- * what joins has no accumulators, a sum that is kept moves nothing yet, and any other reduction
- * moves each accumulator there and its result back. */
+/* The bytes depend on the kind of node: a product moves windows and parts, a node that does not
+ * meet passes prefixes on or exchanges elements, a node that joins has no accumulators, an
+ * unreduced sum moves nothing yet, and any other reduction moves each accumulator to a leader and
+ * the result back. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -183,7 +185,7 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
     const tsr_sharding *operand = &flow->places[way->need[0]];
     accums[k].whole = tsr__meets_whole(flow->program, node, operand, way->meet);
     bytes += tsr__meeting_bytes(&meeting, &accums[k]);
-    /* As many bytes would come together by an all-to-all, or scattered, and be gathered again: one
+    /* An all-to-all or a reduce-scatter followed by an all-gather would move as many bytes: one
      * collective is better than two. */
     bool scatters = tsr__used_axes(meeting.at) & way->meet;
     if (accums[k].whole && bytes) bytes -= scatters ? 1 : 2;
@@ -206,17 +208,17 @@ static want *want_of(scale *s, int n, int place)
   return s->wants[n] = w;
 }
 
-/* What users' wants cost, if the node lay there. */
+/* The cost of all users' wants if the node lay at a place. */
 static int64_t wanted_bytes(scale *s, int n, int at)
 {
   int64_t bytes = 0;
   for (const want *w = s->wants[n]; w; w = w->next)
-    if (w->users) bytes = sum(bytes, move_bytes(s, n, at, w->place));
+    if (w->users) bytes = add_costs(bytes, move_bytes(s, n, at, w->place));
   return bytes;
 }
 
-/* Makes a node want its operands as a way needs them; returns what moves for that and did not for
- * others. The lists are never shortened: a want of no user stays for the next that comes. */
+/* Makes a node want its operands as a way needs them; returns the bytes that move for this node
+ * alone. The lists never shrink: a want without users stays for the next user. */
 static int64_t begin_wants(scale *s, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &s->flow->program->nodes[n];
@@ -224,13 +226,13 @@ static int64_t begin_wants(scale *s, int n, const tsr__way *way)
   TSR_FOR_OPERANDS (s->flow->program, node, i, o) {
     want *w = want_of(s, o, way->need[i]);
     if (!w) return 0;
-    if (!w->users++) bytes = sum(bytes, move_bytes(s, o, s->flow->ways[o]->at, way->need[i]));
+    if (!w->users++) bytes = add_costs(bytes, move_bytes(s, o, s->flow->ways[o]->at, way->need[i]));
   }
   return bytes;
 }
 
-/* The counterpart of begin_wants for the same way. Between the two nothing else of the node may be
- * asked, or it would count its own wants as those of others. */
+/* The counterpart of begin_wants for the same way. A node is weighed again only after its wants
+ * have ended, or it would count them as those of others. */
 static void end_wants(scale *s, int n, const tsr__way *way)
 {
   TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) {
@@ -241,7 +243,7 @@ static void end_wants(scale *s, int n, const tsr__way *way)
 
 /* ---- down ---- */
 
-/* The way of a node that puts it at a place; NULL: none does. */
+/* The way of a node that puts it at a place, or NULL. */
 static const tsr__way *way_at(const tsr__flow *flow, int n, int place)
 {
   const tsr__way *way = flow->ways[n];
@@ -249,11 +251,11 @@ static const tsr__way *way_at(const tsr__flow *flow, int n, int place)
   return way;
 }
 
-/* The least bytes with which operand `o` can come to lie at a place; what it is made of is divided
- * among its users. Of one user, no other way and a move from there is better than the way that puts
- * it there: that would have been dropped. Dividing is a guess: each of two users pays half, though
- * both pay nothing if a third one moves it. The second time down knows what others want and mends
- * that. */
+/* The least bytes with which operand `o` can come to lie at a place; the operand's own bytes are
+ * divided among its users. If it has one user, no other way with a move beats the way that puts it
+ * there: such a way would have been dropped. Dividing is a guess: each of two users pays half,
+ * though both pay nothing if a third one moves it. The second pass down knows the wants of others
+ * and corrects the guess. */
 static int64_t bytes_to(scale *s, int o, int place)
 {
   int64_t least = INT64_MAX;
@@ -263,16 +265,16 @@ static int64_t bytes_to(scale *s, int o, int place)
   const tsr__way *there = s->users[o] > 1 || shared ? NULL : way_at(s->flow, o, place);
   if (there) return there->bytes;
   for (const tsr__way *way = s->flow->ways[o]; way; way = way->next) {
-    int64_t bytes = way->bytes; /* mostly none, and dividing is slow */
+    int64_t bytes = way->bytes; /* mostly 0, and dividing is slow */
     if (bytes && s->users[o] > 1) bytes /= s->users[o];
-    if (!shared) bytes = sum(bytes, move_bytes(s, o, way->at, place));
+    if (!shared) bytes = add_costs(bytes, move_bytes(s, o, way->at, place));
     if (bytes < least) least = bytes;
   }
   return least;
 }
 
-/* Whether one of the operands before it is the same and needed in the same place. As few are looked
- * at as keep this linear: x * x is the case, not a sum of a hundred equals. */
+/* Whether an earlier operand is the same node and needed in the same place. The search looks at few
+ * operands to stay linear: x * x is the case, not a sum of a hundred equals. */
 static bool needed_before(const int32_t *in, const tsr__way *way, int i)
 {
   enum { NEAR = 4 };
@@ -281,18 +283,19 @@ static bool needed_before(const int32_t *in, const tsr__way *way, int i)
   return false;
 }
 
-static int64_t bytes_of(scale *s, int n, const tsr__way *way)
+static int64_t way_bytes(scale *s, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &s->flow->program->nodes[n];
   const int32_t *in = &s->flow->program->operands[node->first_in];
   int64_t bytes = way->own;
   for (int i = 0; i < node->in_count; i++)
     if (in[i] >= 0 && !needed_before(in, way, i))
-      bytes = sum(bytes, bytes_to(s, in[i], way->need[i]));
+      bytes = add_costs(bytes, bytes_to(s, in[i], way->need[i]));
   return bytes;
 }
 
-/* How many operands that may yet move are wanted by others where a way needs them. */
+/* The number of operands that still have a choice and that others want where this way needs
+ * them. */
 static int shared_wants(scale *s, int n, const tsr__way *way)
 {
   int count = 0;
@@ -304,7 +307,7 @@ static int shared_wants(scale *s, int n, const tsr__way *way)
   return count;
 }
 
-/* Whether what a way moves may be moved for others, too. */
+/* Whether a move of this way may serve other users, too. */
 static bool may_share(scale *s, int n, const tsr__way *way)
 {
   if (s->users[n] > 1 || shared_wants(s, n, way)) return true;
@@ -313,24 +316,24 @@ static bool may_share(scale *s, int n, const tsr__way *way)
   return false;
 }
 
-/* Into how many parts a way cuts the work of its node. What users evaluate is not cut further for
- * the sake of what is made of it. */
-static int parts_of(const tsr__flow *flow, int n, const tsr__way *way)
+/* The number of parts into which a way cuts the work of its node. A root counts as one part: it is
+ * not cut further for its users' sake. */
+static int counted_parts(const tsr__flow *flow, int n, const tsr__way *way)
 {
   return flow->program->nodes[n].flags & TSR__ROOT ? 1 : way->parts;
 }
 
-/* Whether another way and a move from there are better, or as good and nobody gains otherwise: the
- * work is in as many parts, and others cannot share what is moved. */
+/* Whether another way and a move from there are better, or as good without a loss: the work is in
+ * as many parts, and others cannot share the move. */
 static bool is_dominated(scale *s, int n, const tsr__way *way)
 {
   bool later = false;
   for (const tsr__way *by = s->flow->ways[n]; by; by = by->next) {
     later |= by == way;
     if (by == way) continue;
-    int64_t bytes = sum(by->bytes, move_bytes(s, n, by->at, way->at));
+    int64_t bytes = add_costs(by->bytes, move_bytes(s, n, by->at, way->at));
     if (bytes < way->bytes) return true;
-    int finer = parts_of(s->flow, n, way) - parts_of(s->flow, n, by);
+    int finer = counted_parts(s->flow, n, way) - counted_parts(s->flow, n, by);
     bool first = finer < 0 || (!finer && !later);
     if (bytes == way->bytes && first && !may_share(s, n, way)) return true;
   }
@@ -345,7 +348,7 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
   for (tsr__way *way = *at; way; way = way->next) {
     int64_t before = way->bytes;
     if (way->fresh && !way->own) way->own = tsr__flow_own_bytes(flow, n, way);
-    way->bytes = bytes_of(flow->scale, n, way);
+    way->bytes = way_bytes(flow->scale, n, way);
     if (way->bytes != before) change |= TSR__CHANGED_BYTES;
     if (way == *at) more = way->bytes - before;
     if (way->bytes - before != more && !way->fresh) change |= TSR__CHANGED_WAYS;
@@ -362,8 +365,8 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
 
 /* ---- up, and again ---- */
 
-/* Moves the chosen way to the front of the list. First is chosen: flow->ways[n] is read as the way
- * of a node from here on, and the order of the rest is that of preference still. */
+/* Moves the chosen way to the front of the list: from here on flow->ways[n] is read as the way of
+ * the node. The rest keeps its order of preference. */
 static void take_way(tsr__flow *flow, int n, tsr__way *way)
 {
   tsr__way **at = &flow->ways[n];
@@ -374,17 +377,17 @@ static void take_way(tsr__flow *flow, int n, tsr__way *way)
   flow->ways[n] = way;
 }
 
-/* Of equal ways the one that cuts its work the most, then that which wants what others want: its
- * operands are yet to choose. */
+/* The way of least bytes; among equals, the one that cuts its work into the most parts, then the
+ * one that shares the most wants with others: its operands have not chosen yet. */
 static tsr__way *best_way(scale *s, int n)
 {
   tsr__way *best = s->flow->ways[n];
   int64_t least = INT64_MAX;
   int most = 0, parts = 0;
   for (tsr__way *way = best; way && best->next; way = way->next) {
-    int64_t bytes = sum(bytes_of(s, n, way), wanted_bytes(s, n, way->at));
+    int64_t bytes = add_costs(way_bytes(s, n, way), wanted_bytes(s, n, way->at));
     if (bytes > least) continue;
-    int shared = shared_wants(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    int shared = shared_wants(s, n, way), finer = counted_parts(s->flow, n, way) - parts;
     if (bytes == least && (finer < 0 || (!finer && shared <= most))) continue;
     best = way;
     least = bytes;
@@ -394,17 +397,17 @@ static tsr__way *best_way(scale *s, int n)
   return best;
 }
 
-/* What a node and its neighbours move when it is done so. Wants begin and end for the count alone:
- * an operand that stands twice must count once. */
+/* The bytes that a node and its neighbours move if it takes a way. Wants begin and end for the
+ * count alone: an operand that is used twice must count once. */
 static int64_t bytes_here(scale *s, int n, const tsr__way *way)
 {
   int64_t bytes = begin_wants(s, n, way);
   end_wants(s, n, way);
-  bytes = sum(bytes, wanted_bytes(s, n, way->at));
-  return sum(bytes, way->own);
+  bytes = add_costs(bytes, wanted_bytes(s, n, way->at));
+  return add_costs(bytes, way->own);
 }
 
-/* How many operands do not lie where a way needs them. */
+/* The number of operands that do not lie where a way needs them. */
 static int moved_operands(const scale *s, int n, const tsr__way *way)
 {
   int count = 0;
@@ -413,18 +416,19 @@ static int moved_operands(const scale *s, int n, const tsr__way *way)
   return count;
 }
 
-/* Whether another way moves fewer bytes, or as many in more parts, or of fewer operands. */
+/* Takes another way if it moves fewer bytes, or as many with more parts of work or fewer moved
+ * operands; true if the way changed. */
 static bool choose_again(scale *s, int n)
 {
   tsr__way *now = s->flow->ways[n], *best = now;
   if (!now->next) return false;
   end_wants(s, n, now);
   int64_t least = bytes_here(s, n, now);
-  int fewest = moved_operands(s, n, now), parts = parts_of(s->flow, n, now);
+  int fewest = moved_operands(s, n, now), parts = counted_parts(s->flow, n, now);
   for (tsr__way *way = now->next; way; way = way->next) {
     int64_t bytes = bytes_here(s, n, way);
     if (bytes > least) continue;
-    int moved = moved_operands(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    int moved = moved_operands(s, n, way), finer = counted_parts(s->flow, n, way) - parts;
     if (bytes == least && (finer < 0 || (!finer && moved >= fewest))) continue;
     best = way;
     least = bytes;
@@ -436,7 +440,8 @@ static bool choose_again(scale *s, int n)
   return best != now;
 }
 
-/* What a node took matters to its operands, at once, and to its users when they are asked. */
+/* A changed way marks the node's operands as due at once; its users look at the mark when they are
+ * asked. */
 static bool choose_if_due(scale *s, int n)
 {
   enum { ASKED = 1, TOOK = 2 };
@@ -470,8 +475,8 @@ void tsr__flow_start_scale(tsr__flow *flow)
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o]++;
 }
 
-/* Between the two forward passes: fixed nodes have one way, so what they want is known before
- * anything is chosen, and is never taken back. Operands see it as a change and are weighed
+/* Called between the two forward passes: fixed nodes have one way, so their wants are known before
+ * other nodes choose, and never end. The operands count the want as a change and are weighed
  * again. */
 void tsr__flow_want_fixed(tsr__flow *flow)
 {
@@ -483,19 +488,19 @@ void tsr__flow_want_fixed(tsr__flow *flow)
   }
 }
 
-/* Down with what all others want, where nodes have chosen once. Nodes with one way keep their
- * wants: nothing else could be wanted. */
+/* The second pass down: all nodes have chosen once, and the wants of all others count. Nodes with
+ * one way keep their wants, which cannot change. */
 static void weigh_again(scale *s, int n)
 {
   tsr__way *now = s->flow->ways[n];
   bool chooses = now->next;
   if (chooses) end_wants(s, n, now);
-  for (tsr__way *way = now; way; way = way->next) way->bytes = bytes_of(s, n, way);
+  for (tsr__way *way = now; way; way = way->next) way->bytes = way_bytes(s, n, way);
   if (chooses) begin_wants(s, n, now);
 }
 
 /* Users come before operands (tsr__flow_choose goes backwards), so wants of n are all there. */
-static void choose(scale *s, int n, bool again)
+static void choose_node_way(scale *s, int n, bool again)
 {
   tsr__flow *flow = s->flow;
   if (flow->fixed[n] || (again && !flow->ways[n]->next)) return;
@@ -504,16 +509,16 @@ static void choose(scale *s, int n, bool again)
   begin_wants(s, n, flow->ways[n]);
 }
 
-/* Sweeps go to and fro, as what one node took reaches its operands in a backward sweep and its
- * users in a forward one. Each takes only what is better in bytes, parts or moved operands, so they
- * end of themselves; SWEEPS bounds the time of a long program. */
+/* Sweeps go to and fro, as a node's change reaches its operands in a backward sweep and its users
+ * in a forward one. A node changes only to a way with fewer bytes, more parts or fewer moved
+ * operands, so the sweeps end of themselves; SWEEPS bounds the time of a long program. */
 void tsr__flow_choose(tsr__flow *flow)
 {
   int count = flow->program->node_count;
   bool better = true;
   for (int again = 0; again < 2; again++) {
     for (int n = 0; n < count && again && !flow->failed; n++) weigh_again(flow->scale, n);
-    for (int n = count - 1; n >= 0 && !flow->failed; n--) choose(flow->scale, n, again);
+    for (int n = count - 1; n >= 0 && !flow->failed; n--) choose_node_way(flow->scale, n, again);
   }
   memset(flow->scale->due, 1, (size_t)count);
   for (int sweep = 0; sweep < SWEEPS && better && !flow->failed; sweep++) {

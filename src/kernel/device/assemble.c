@@ -5,11 +5,11 @@
  *   . . . . .              result is a sum of products with the walked overlap alone
  *
  * Thousands of pieces of a few elements each are common on large meshes: a piece must cost little
- * more than its elements. It is copied as runs that lie at even distances:
+ * more than its elements. An assembly is copied as runs that lie at even distances:
  *
  *   form   run                                      as many of them as
- *   LINE   the walked overlap and all dims behind   one dim before it has elements
- *   ROWS   one dim behind the walked one            the walked overlap has elements
+ *   LINE   the walked overlap and all dims after    one dim before it has elements
+ *   ROWS   one dim after the walked one             the walked overlap has elements
  *   BOX    anything else, and bits                  (copied as a box)
  *
  * Parts of one walk over the same overlaps go side by side: neighbours take neighbouring elements
@@ -24,7 +24,7 @@ enum form { BOX, LINE, ROWS };
 typedef struct walk {
   const tsr__assembly *job;
   int dim;
-  tsr__overlap at[TSR_MAX_RANK]; /* of each dim, as far as it lies in the slab */
+  tsr__overlap at[TSR_MAX_RANK]; /* each dim's overlap, as far as it lies in the slab */
   int position;                  /* the sum of the offsets of the dims that stand still */
   /* A piece begins at from_still + from_part * part_size + from_step * from_start, of the walked
    * overlap, and comes to to_still + to_step * to_start. */
@@ -37,7 +37,7 @@ typedef struct walk {
 /* A part on a walk that is not of boxes; all in bytes. */
 typedef struct lane {
   const tsr__assembly *job;
-  tsr__buffer *const *from; /* by the walked overlap's offset, */
+  tsr__buffer *const *from; /* indexed by the walked overlap's offset, */
   int leader, own;          /* which may be one in the place of another */
   int device;
   bool lines;
@@ -58,7 +58,8 @@ typedef struct batch {
   lane lane[TSR__MOST_ASSEMBLED];
 } batch;
 
-/* What of an overlap lies in the slab; its size is 0 or less where nothing does. */
+/* Returns the part of an overlap that lies in the slab; its size is 0 or less where nothing
+ * does. */
 static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overlap *whole)
 {
   tsr__overlap o = *whole;
@@ -71,7 +72,7 @@ static tsr__overlap in_slab(const tsr__assembly *job, int dim, const tsr__overla
   return o;
 }
 
-/* ---- what the pieces of a walk have in common ------------------------------------------------ */
+/* ---- the pieces of a walk -------------------------------------------------------------------- */
 
 /* Whether a piece has all elements of a dim, both of the part that it comes from and of the result.
  * Neighbours along the dim before it are neighbours in memory then. */
@@ -103,7 +104,7 @@ static void find_form(walk *w)
   }
 }
 
-/* The dims behind the walked one count whole parts; those before it, parts of the walked one, too,
+/* The dims after the walked one count whole parts; those before it, parts of the walked one, too,
  * whose size is its overlap's. */
 static void find_walk_places(walk *w)
 {
@@ -185,7 +186,7 @@ static bool copy_boxes(batch *b, walk *w)
 typedef struct run_list {
   char *to;
   const char *from;
-  size_t bytes; /* of a run */
+  size_t bytes; /* per run */
   int64_t count, to_stride, from_stride;
 } run_list;
 
@@ -233,8 +234,8 @@ static void find_scouts(batch *b)
   }
 }
 
-/* Pieces of a few bytes lie far from each other, so the memory is asked for ahead: buffers first, a
- * while before what they hold. */
+/* Pieces of a few bytes lie far from each other, so the memory is asked for ahead: first the
+ * buffers' headers, a while later their bytes. */
 static inline void look_ahead(const batch *b, int i)
 {
   enum { BUFFER = 16, PIECE = 8 };
@@ -301,11 +302,11 @@ typedef struct word_list {
   int64_t to[FEW_BUFFERS];
 } word_list;
 
-/* Where the words of each lane lie in their buffers, and the devices that take them. */
+/* The places of each lane's words in their buffers, and the devices that take them. */
 typedef struct word_lanes {
   int64_t still[TSR__MOST_ASSEMBLED];
   int device[TSR__MOST_ASSEMBLED];
-  int count, lowest, highest; /* of the devices */
+  int count, lowest, highest; /* device numbers */
 } word_lanes;
 
 #define COPY_LIST(T)                                            \
@@ -426,7 +427,8 @@ static int walked_dim(const tsr__piece_grid *pieces)
   return dim;
 }
 
-/* Puts the other dims at their overlaps number `index`. False: one of them has none in the slab. */
+/* Puts the other dims at their overlaps number `index`. False: one of them has no overlap in
+ * the slab. */
 static bool stand_at(walk *w, const int *index)
 {
   const tsr__piece_grid *pieces = &w->job->pieces;
@@ -439,8 +441,8 @@ static bool stand_at(walk *w, const int *index)
   return true;
 }
 
-/* An odometer over the dims that stand still: where the last is through it begins again, and the
- * one before it goes on. False: all are through. */
+/* An odometer over the dims that stand still: after its end the last dim begins again, and the dim
+ * before it goes on. False: all are through. */
 static bool next_index(const walk *w, int *index)
 {
   const tsr__piece_grid *pieces = &w->job->pieces;
@@ -452,8 +454,8 @@ static bool next_index(const walk *w, int *index)
   return false;
 }
 
-/* A lane is a walk with its strides in bytes. Its buffers are counted from the position where the
- * walk stands, so that the offset of an overlap alone finds the buffer of a piece. */
+/* A lane is a walk with its strides in bytes. The lane's buffers are counted from the position
+ * where the walk stands, so that the offset of an overlap alone finds the buffer of a piece. */
 static void add_lane(batch *b, const walk *w)
 {
   const tsr__assembly *job = w->job;

@@ -2,7 +2,7 @@
  *
  *   mask   1 0 1 1 0      from   a b c d e      to   a c d
  *
- * Bits behind the rows of a mask's last word are nobody's, and are never looked at. */
+ * The bits of a mask's last word after its rows have no meaning and are never read. */
 #include "kernel/device/cpu.h"
 
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
@@ -16,7 +16,7 @@ int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int6
     int some = rows - at < 64 ? (int)(rows - at) : 64;
     uint64_t all = some < 64 ? (UINT64_C(1) << some) - 1 : ~UINT64_C(0);
     uint64_t bits = tsr__bits_get(tsr__cpu_data(mask), at, some);
-    /* Looking for false ones: what lies behind the rows is neither. */
+    /* Looking for false ones: bits after the rows are neither. */
     if (!bit) bits = ~bits & all;
     int here = __builtin_popcountll(bits);
     if (n >= here) {
@@ -106,13 +106,14 @@ void tsr__cpu_compact(const tsr__compact *job)
       compact_plain(size, rows, mask + at / 64,
                     (const char *)tsr__cpu_data(job->from) + (size_t)at * size,
                     (char *)tsr__cpu_data(job->to) + (size_t)kept * size);
-    /* Where the next stretch goes follows from the mask alone. */
+    /* The mask alone decides the place of the next stretch. */
     kept += tsr__bits_count(mask + at / 64, rows);
     if (job->progress && tsr__progress_stops(job->progress, job->worker)) return;
   }
 }
 
-/* From word to word `keep` is what may still be kept; once it is 0 all words are 0. */
+/* `keep` counts, from word to word, the bits that may still be kept; once it is 0 all words are
+ * 0. */
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)
 {
   const uint64_t *from = tsr__cpu_data(mask);
@@ -122,7 +123,7 @@ void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, ts
     uint64_t bits = tsr__bits_get(from, at, some);
     int count = __builtin_popcountll(bits);
     if (count > keep) {
-      /* The first `keep` ones are taken off a copy: what stays of it is what must go. */
+      /* The first `keep` ones are taken off a copy: the ones left in it must go. */
       uint64_t rest = bits;
       for (int64_t k = 0; k < keep; k++) rest &= rest - 1;
       bits ^= rest;

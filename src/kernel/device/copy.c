@@ -1,8 +1,8 @@
 /* Copies of boxes between dense arrays: host and device, device and device.
  *
- * A box is copied run by run: a run is what lies without gaps in both arrays. Bools are bytes on
- * the host and bits on devices, so their runs start and end anywhere in a word; words at the
- * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
+ * A box is copied run by run: a run lies without gaps in both arrays. Bools are bytes on the host
+ * and bits on devices, so their runs start and end anywhere in a word; words at the ends are read,
+ * changed and written back, hence one copy at a time into a buffer of bools. */
 #include "kernel/device/cpu.h"
 #include "kernel/device/put_line.h"
 #include "kernel/device/spaced.h"
@@ -11,29 +11,29 @@
 #define ASK_AFTER ((int64_t)1 << 20)
 
 typedef struct runs {
-  int rank; /* of the outer dims, which are walked */
+  int rank; /* outer dims, which are walked */
   int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
-  int64_t length, from, to; /* elements of a run; where the first starts */
+  int64_t length, from, to; /* elements of a run; places where the first starts */
   int64_t step;             /* between neighbours of a run, where they are copied from */
 } runs;
 
-static int64_t step_of(const tsr__box_copy *copy, int d)
+static int64_t box_step(const tsr__box_copy *copy, int d)
 {
   return copy->from_step ? copy->from_step[d] : 1;
 }
 
 /* Joins the inner dims that are whole in both arrays into one run. False: nothing to copy. */
-static bool plan(const tsr__box_copy *copy, runs *out)
+static bool plan_box_runs(const tsr__box_copy *copy, runs *out)
 {
   int64_t from_step = 1, to_step = 1;
-  *out = (runs){ .length = 1, .step = copy->rank ? step_of(copy, copy->rank - 1) : 1 };
+  *out = (runs){ .length = 1, .step = copy->rank ? box_step(copy, copy->rank - 1) : 1 };
   bool joined = true;
   int64_t from_steps[TSR_MAX_RANK], to_steps[TSR_MAX_RANK];
   for (int d = copy->rank - 1; d >= 0; d--) {
     /* Callers cut boxes against each other, so a size below 0 is a box that misses: nothing,
      * too. */
     if (copy->size[d] <= 0) return false;
-    from_steps[d] = from_step * step_of(copy, d);
+    from_steps[d] = from_step * box_step(copy, d);
     to_steps[d] = to_step;
     out->from += copy->from_start[d] * from_step;
     out->to += copy->to_start[d] * to_step;
@@ -49,7 +49,7 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   for (; d >= 0 && joined; d--) {
     out->length *= copy->size[d];
     joined = copy->size[d] == copy->from_dims[d] && copy->size[d] == copy->to_dims[d] &&
-             step_of(copy, d) == 1 && (!d || step_of(copy, d - 1) == 1);
+             box_step(copy, d) == 1 && (!d || box_step(copy, d - 1) == 1);
   }
   out->rank = d + 1;
   for (int k = 0; k < out->rank; k++) {
@@ -60,7 +60,7 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   return true;
 }
 
-/* One run: where it starts in both arrays, its elements, what lies between them, bytes of one. */
+/* One run: its start in both arrays, its elements, the distance between them, the bytes of one. */
 typedef struct run {
   void *to;
   const void *from;
@@ -94,7 +94,7 @@ static void run_plain(const run *r)
          (const char *)r->from + (size_t)r->from_at * r->size, (size_t)r->n * r->size);
 }
 
-/* Lines of the target are not read first, and do not drive out what is read again. */
+/* Lines of the target are not read first, and do not evict lines that are read again. */
 static void run_streaming(const run *r)
 {
   char *to = (char *)r->to + (size_t)r->to_at * r->size;
@@ -131,7 +131,7 @@ static void run_bits_to_bytes(const run *r)
 
 /* A run in pieces of whole words of bits, asking between them. `left`: elements until the next
  * time. False: cancelled. */
-static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, int64_t *left)
+static bool copy_run_slices(const tsr__box_copy *copy, const run *whole, run_fn *fn, int64_t *left)
 {
   run r = *whole;
   for (int64_t done = 0; done < whole->n; done += r.n) {
@@ -149,8 +149,8 @@ static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, in
   return true;
 }
 
-/* Of one dim, and over before anybody would be asked: a slice of a loop's step is such a box, and
- * of few elements planning it costs more than copying it. */
+/* One dim, and over before anybody would be asked: a slice of a loop's step is such a box, and of
+ * few elements planning it costs more than copying it. */
 static bool is_short_run(const tsr__box_copy *copy)
 {
   return copy->rank == 1 && !copy->from_step && copy->size[0] > 0 && copy->size[0] < ASK_AFTER;
@@ -158,7 +158,7 @@ static bool is_short_run(const tsr__box_copy *copy)
 
 /* Returns the number of elements copied: fewer where it was cancelled. `total` counts runs that are
  * over, so of a cancelled copy no byte is told that was not moved. */
-static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
+static int64_t copy_box_by_runs(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;
   if (!copy->rank) {
@@ -170,14 +170,14 @@ static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, r
                tsr_dtype_size(copy->dtype) });
     return copy->size[0];
   }
-  if (!plan(copy, &r)) return 0;
+  if (!plan_box_runs(copy, &r)) return 0;
   size_t size = tsr_dtype_size(copy->dtype);
   if (r.step != 1) fn = copy->dtype == TSR_BOOL ? run_spaced_bits : run_spaced;
   int64_t at[TSR_MAX_RANK] = { 0 }, total = 0, left = ASK_AFTER;
   /* An odometer over the outer dims: the last goes on, and where it is through it returns to its
    * start and the next one goes on. */
   for (;;) {
-    if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, r.step, size }, fn, &left))
+    if (!copy_run_slices(copy, &(run){ to, from, r.to, r.from, r.length, r.step, size }, fn, &left))
       return total;
     total += r.length;
     int d = r.rank - 1;
@@ -195,29 +195,31 @@ static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, r
 
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to)
 {
-  copy_box(copy, host, tsr__cpu_data(to), copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
+  copy_box_by_runs(copy, host, tsr__cpu_data(to),
+                   copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
 }
 
 void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host)
 {
-  copy_box(copy, tsr__cpu_data(from), host,
-           copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
+  copy_box_by_runs(copy, tsr__cpu_data(from), host,
+                   copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
 }
 
-/* Bools are counted as what their bits take, in whole bytes. */
+/* Bools count as the bytes of their bits, rounded up. */
 void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic)
 {
   bool bits = copy->dtype == TSR_BOOL;
   run_fn *plain = copy->streams ? run_streaming : run_plain;
-  int64_t count = copy_box(copy, tsr__cpu_data(from), tsr__cpu_data(to), bits ? run_bits : plain);
+  int64_t count =
+      copy_box_by_runs(copy, tsr__cpu_data(from), tsr__cpu_data(to), bits ? run_bits : plain);
   if (copy->streams) tsr__put_done();
   if (from->device == to->device || !traffic) return;
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
 
-/* The one place where bytes between devices are counted for what is no box: records, partials,
- * words. */
+/* The one place that counts bytes between devices for transfers that are not boxes: records,
+ * partials, words. */
 void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic)
 {
   if (carry->streams) tsr__put_run(carry->to, carry->from, carry->bytes);

@@ -1,6 +1,5 @@
-/* Inside kernel/: the CPU devices' own state, what a buffer is, and the functions of their table
- * that need no more than buffers. The table itself, which names those of tile/ too, is in
- * kernel/cpu.c. */
+/* Inside kernel/: the CPU devices' own state, the buffer, and those functions of the device table
+ * that need only buffers. The table itself, which names those of tile/ too, is in kernel/cpu.c. */
 #ifndef TSR_KERNEL_CPU_H
 #define TSR_KERNEL_CPU_H
 
@@ -32,11 +31,11 @@ typedef struct tsr__scratch {
 typedef struct tsr__cpu {
   tsr__devices base;
   tsr__pool **pools;              /* one a device */
-  const struct tsr__tiles *tiles; /* of the instruction set: tile/interp_tile.h */
+  const struct tsr__tiles *tiles; /* for the instruction set: tile/interp_tile.h */
   _Atomic(tsr__scratch *) near;   /* the idle one that was given back last, without the lock */
   pthread_mutex_t lock;
   tsr__scratch *idle;  /* the others */
-  tsr__spares headers; /* of buffers that are gone */
+  tsr__spares headers; /* free buffer headers */
 } tsr__cpu;
 
 static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
@@ -79,9 +78,9 @@ void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic);
 /* pick.c */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
-/* Elements at the rows listed in `at`, one behind the other: by tsr__size_log of their size, and
- * whether rows may be NO_ROW, which gives 0. Of bits it always does; whole words of them: the last
- * one's unused bits are 0. */
+/* Copies the elements of the rows listed in `at`, one after the other: the index is tsr__size_log
+ * of their size, and whether rows may be NO_ROW, which gives 0. Bits always allow NO_ROW; whole
+ * words of them: the last one's unused bits are 0. */
 typedef void tsr__pick_fn(const uint32_t *at, int64_t n, const void *from, void *to);
 extern tsr__pick_fn *const tsr__picks[TSR__SIZES][2];
 void tsr__pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to);

@@ -1,14 +1,14 @@
 /* Memory of the CPU's devices: a pool each, buffers in it, and working memory for tasks.
  *
- * Invariant: a buffer's bytes lie in its own device's pool (or in memory the user lent), so what
- * one device computes from is never another's. */
+ * Invariant: a buffer's bytes lie in the pool of the buffer's device (or in memory that the user
+ * lent), so no device computes from another's memory. */
 #include "kernel/device/cpu.h"
 
 static tsr__pool *pool_of(const tsr_runtime *rt, int device)
 {
   const tsr__cpu *cpu = tsr__cpu_of(rt);
   int at = device - cpu->base.first;
-  /* What is done here for a device of another process takes memory of the first one. */
+  /* Memory taken here for a device of another process comes from the first pool. */
   return cpu->pools[at < 0 || at >= cpu->base.count ? 0 : at];
 }
 
@@ -22,7 +22,7 @@ tsr_memory tsr__cpu_memory(const tsr_runtime *rt, int device)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
+static tsr_status refuse_pool_bytes(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
 {
   tsr_memory memory = tsr__pool_memory(pool);
   /* Asked again, since other threads took and gave meanwhile: a limit that is no longer in the way
@@ -65,7 +65,7 @@ tsr__buffer *tsr__cpu_take(tsr_runtime *rt, int device, size_t bytes, tsr__error
   void *data = buffer ? tsr__pool_take(pool, size) : NULL;
   if (!data) {
     header_free(rt, buffer);
-    refuse(pool, device, size, error);
+    refuse_pool_bytes(pool, device, size, error);
     return NULL;
   }
   buffer->data = data;
@@ -124,12 +124,13 @@ void tsr__cpu_unmap(tsr__buffer *buffer)
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
-/* Its contents are anything, and it is the caller's alone until it is given back. */
+/* The scratch memory's contents are undefined, and it is the caller's alone until it is given
+ * back. */
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 {
   tsr__cpu *cpu = tsr__cpu_of(rt);
-  /* The one given back last, which is warm. As many are kept as ever were in use at once: one a
-   * worker. */
+  /* The one given back last, which is warm. The number of kept blocks is the most that were ever in
+   * use at once: one a worker. */
   tsr__scratch *scratch = atomic_exchange(&cpu->near, NULL);
   if (!scratch) {
     pthread_mutex_lock(&cpu->lock);
@@ -138,8 +139,8 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
     pthread_mutex_unlock(&cpu->lock);
   }
   if (!scratch) scratch = tsr__new(&rt->heap, sizeof *scratch);
-  /* What is idle is never smaller than some task needed; it grows to the largest and stays. Its
-   * contents are of no use, so it is not copied. */
+  /* An idle block is never smaller than some task needed; it grows to the largest and stays. The
+   * block's contents are of no use, so they are not copied. */
   if (!scratch || scratch->size >= size) return scratch;
   /* Before the larger one is taken, so that both need not fit. */
   tsr__del(&rt->heap, scratch->memory, scratch->size);

@@ -10,8 +10,8 @@ size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
   return (size_t)count * tsr_dtype_size(dtype);
 }
 
-/* The last holder must see what all others did. Lent memory goes back by a call of the user's: on
- * whatever thread lets go last. */
+/* The last holder must see all writes of the others. Lent memory goes back by a call of the user's:
+ * on whatever thread lets go last. */
 void tsr__buffer_release(tsr__buffer *buffer)
 {
   if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;

@@ -1,13 +1,13 @@
-/* What runs on devices, behind one table of functions a device kind: buffers, copies that count
- * their bytes, kernels and the collectives inside a process.
+/* Work on devices, through one table of functions per device kind: buffers, copies that count their
+ * bytes, kernels and the collectives inside a process.
  *
- * Above kernel/ a buffer is opaque: who wants to look asks an entry of the table, and tests run the
- * laws with the devices' memory unreadable outside of them.
+ * Above kernel/ a buffer is opaque: readers of its elements call an entry of the table, and tests
+ * run the laws with the devices' memory unreadable outside of them.
  *
  * A device is a shard, a queue and a memory pool, not a thread: run() covers all local devices at
  * once and cuts the work into tasks for the runtime's workers; small work runs on the calling
- * thread without waking anybody. What a kernel, a partial or an entry for rows is, the sub-rooms
- * further up say: fuse/schedule.h, tile/partial.h, rows/row_ops.h. */
+ * thread without waking anybody. The sub-rooms further up define kernels, partials and entries for
+ * rows: fuse/schedule.h, tile/partial.h, rows/row_ops.h. */
 #ifndef TSR_KERNEL_DEVICE_H
 #define TSR_KERNEL_DEVICE_H
 
@@ -18,21 +18,21 @@
 #include "tessera/array.h"
 #include "topology/topology.h"
 
-#define TSR__PROGRAM "program" /* what the progress callback is told of kernels and copies */
+#define TSR__PROGRAM "program" /* names of kernels and copies for the progress callback */
 
-#define TSR__NO_ROW UINT32_MAX /* in a list of rows: none */
+#define TSR__NO_ROW UINT32_MAX /* in a list of rows: no row */
 
 /* ---- buffers --------------------------------------------------------------------------- */
 
 /* The header of a buffer: a piece of one device's memory, held by reference. Bool elements are
  * bits, LSB first, in 64-bit words; the unused bits of the last word are undefined. Each kind of
- * device puts the place of the bytes behind the header (device/cpu.h), where only rooms inside
- * kernel/ look. */
+ * device puts the place of the bytes after the header (device/cpu.h); only rooms inside kernel/
+ * read it. */
 typedef struct tsr__buffer {
   _Atomic int refs;
   int device;
   size_t bytes;
-  const struct tsr__device_ops *ops; /* of the device */
+  const struct tsr__device_ops *ops; /* the device's table */
   tsr_runtime *rt;
   bool lent; /* the memory is the user's or another process's */
 } tsr__buffer;
@@ -40,12 +40,11 @@ typedef struct tsr__buffer {
 /* Bytes that `count` elements take on a device. */
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);
 
-/* What moved between the pools of different devices. */
+/* Bytes that moved between the pools of different devices. */
 typedef struct tsr__traffic {
-  int64_t bytes; /* all, escapes included; counted by the copy routine itself */
-  int64_t
-      escapes; /* of them: what elements decide: bytes of sums that did not fit their fixed part,
-                    * elements that a sort moves */
+  int64_t bytes;   /* all, escapes included; counted by the copy routine itself */
+  int64_t escapes; /* those that depend on elements: bytes of sums that did not fit their fixed
+                    * part, elements that a sort moves */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
@@ -55,14 +54,14 @@ typedef struct tsr__box_copy {
   tsr_dtype dtype;
   int rank;
   const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
-  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
+  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: no progress */
   int worker;
   const int64_t *from_step;
   bool streams; /* it is part of more than caches hold: written past them */
 } tsr__box_copy;
 
 /* A part to be put together of its pieces (topology.h), which lie in buffers that are listed by
- * position. Of dim `slab_dim` (-1: of none) only elements slab_start .. slab_end - 1 are copied. */
+ * position. Only elements slab_start .. slab_end - 1 of dim `slab_dim` are copied; -1: all. */
 typedef struct tsr__assembly {
   tsr_dtype dtype;
   tsr__buffer *to;
@@ -75,7 +74,7 @@ typedef struct tsr__assembly {
   bool streams;
 } tsr__assembly;
 
-/* So many parts are put together at once, so that what is read for one is in the cache for the
+/* One call assembles up to this many parts, so that lines read for one are in the cache for the
  * others. */
 enum { TSR__MOST_ASSEMBLED = 32 };
 
@@ -96,8 +95,7 @@ typedef struct tsr__disperse {
   const tsr__buffer *dest;
   int64_t *next;
   const int64_t *counts;
-  tsr__progress
-      *progress; /* asked now and then, as `worker`; where it says to stop not all rows go */
+  tsr__progress *progress; /* asked now and then, as `worker`; if it stops, not all rows go */
   int worker;
 } tsr__disperse;
 
@@ -107,7 +105,7 @@ typedef struct tsr__compact {
   int64_t row_elements, rows;
   const tsr__buffer *mask, *from;
   tsr__buffer *to;
-  tsr__progress *progress; /* as of a copy */
+  tsr__progress *progress; /* like a copy's */
   int worker;
 } tsr__compact;
 
@@ -131,7 +129,7 @@ struct tsr__program;
 
 typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
-  const struct tsr__row_ops *rows; /* what reads and writes rows: rows/row_ops.h */
+  const struct tsr__row_ops *rows; /* functions that read and write rows: rows/row_ops.h */
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*take)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
   /* The memory of a buffer without references goes back to where it came from, and its header goes
@@ -177,8 +175,8 @@ typedef struct tsr__device_ops {
    * no index: all of it, in order. NULL with the error set. */
   tsr__partial *(*partial_take)(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error);
-  /* What another process must know to read one; and one of another process, of which that was told
-   * and lies where `told` says: read only, and freed as others are. `ask` is as it was there. NULL
+  /* partial_tell describes a partial to other processes. partial_far opens one of another process,
+   * which lies where `told` says and was made for `ask`: read only, and freed as others are. NULL
    * with the error set. */
   void (*partial_tell)(const tsr__partial *partial, tsr__partial_told *out);
   tsr__partial *(*partial_far)(tsr_runtime *rt, const tsr__partial_ask *ask,
@@ -188,23 +186,23 @@ typedef struct tsr__device_ops {
   tsr_status (*call)(const tsr__call *call, tsr__error *error);
   /* The mesh axes along which the devices of such a node work together; 0: each by itself. */
   unsigned (*call_axes)(const struct tsr__program *program, int node);
-  /* What each process does where these are several processes': a tsr__call_apart. */
+  /* One process's share of the work when several processes take part: a tsr__call_apart. */
   int (*call_apart)(const struct tsr__program *program, int node);
   tsr_status (*all_reduce)(const tsr__all_reduce *combine, tsr__traffic *traffic,
                            tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */
   int64_t (*mask_count)(const tsr__buffer *mask, int64_t rows);
-  /* Where the `n`-th bit that is `bit` stands, counted from 0; `rows` where there are fewer. */
+  /* The place of the `n`-th bit equal to `bit`, counted from 0; `rows` where there are fewer. */
   int64_t (*mask_find)(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n);
   void (*compact)(const tsr__compact *job);
   /* keeps the first `keep` true bits of `rows`, clears later ones. */
   void (*mask_first)(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
-  /* Bytes that a routine works in on a device, beside operands and results, at the most. Of the
-   * call there is one part, without buffers; `wanted`: by result, whether somebody reads it. */
+  /* Bytes that a routine works in on a device, beside operands and results, at the most. The call
+   * has one part, without buffers; `wanted`: one flag per result, whether somebody reads it. */
   int64_t (*call_room)(const tsr__call *call, const bool *wanted);
 } tsr__device_ops;
 
-/* Another reference. Whoever holds has one already, so nothing is ordered by it. */
+/* Another reference. The caller holds one already, so no order is needed. */
 static inline void tsr__buffer_hold(tsr__buffer *buffer)
 {
   atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
@@ -236,7 +234,7 @@ typedef struct tsr__devices {
   const tsr__device_ops *ops;
   int count;          /* addressable devices */
   int first;          /* id of the first of them */
-  tsr__spares values; /* execute's: of values of few parts that are gone */
+  tsr__spares values; /* execute's: free values of few parts */
 } tsr__devices;
 
 tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */

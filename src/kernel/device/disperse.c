@@ -31,8 +31,8 @@ DISPERSE(disperse_16, uint16_t)
 DISPERSE(disperse_32, uint32_t)
 DISPERSE(disperse_64, uint64_t)
 
-/* Words begin as ones, so only zeros are written; by atomics, as a word may have rows of two
- * senders. */
+/* Words begin as ones, so only zeros are written; atomics clear them, as a word may have rows of
+ * two senders. */
 static void disperse_bits(const slice *s, tsr__buffer *const *to)
 {
   const uint64_t *from = s->from;

@@ -62,7 +62,7 @@ void tsr__pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_
   }
 }
 
-/* As tsr__pick_bits, to bit `start` on; bits around are left alone. */
+/* Like tsr__pick_bits, to bit `start` on; bits around are left alone. */
 static void put_picked_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to,
                             int64_t start)
 {

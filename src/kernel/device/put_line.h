@@ -1,5 +1,5 @@
-/* Writing memory past the caches: what is not read again soon, and would be read first only to be
- * overwritten. */
+/* Writing memory past the caches: for results that are not read again soon, whose lines would be
+ * read only to be overwritten. */
 #ifndef TSR_KERNEL_PUT_LINE_H
 #define TSR_KERNEL_PUT_LINE_H
 
@@ -34,7 +34,7 @@ static inline void tsr__put_run(void *to, const void *from, size_t bytes)
   memcpy(at, next, bytes);
 }
 
-/* Lines are there for other threads behind it. */
+/* Other threads see the lines after this call. */
 static inline void tsr__put_done(void)
 {
   _mm_sfence();

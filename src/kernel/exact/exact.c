@@ -17,7 +17,7 @@
 /* Moves carries up. Afterwards every word but the top one lies in [0, 2^32), and the top one,
  * which keeps the sign, is smaller than 2^32 in size: one addition's worth each. The right
  * shift of a negative number is arithmetic in every compiler we build with. */
-static void carry(int64_t *word, int count)
+static void carry_words(int64_t *word, int count)
 {
   int64_t up = 0;
   for (int i = 0; i < count - 1; i++) {
@@ -46,11 +46,11 @@ static void add_at(int64_t *word, uint64_t mantissa, int position, bool negative
 
 typedef struct parts {
   uint64_t mantissa;
-  int position; /* of the mantissa's lowest bit above 2^-1074 */
+  int position; /* place of the mantissa's lowest bit above 2^-1074 */
   bool negative;
 } parts;
 
-/* Takes a finite value apart; for the others returns the flag that stands for them. */
+/* Takes a finite value apart; other values return the flag that stands for them. */
 static uint32_t take_apart(double value, parts *out)
 {
   uint64_t bits;
@@ -64,7 +64,7 @@ static uint32_t take_apart(double value, parts *out)
   if (exponent == 0x7ff) {
     out->mantissa = 0;
     out->position = 0;
-    /* Specials become flags. Nothing of them is added, so what was finite stays exact beside
+    /* Specials become flags. No part of a special is added, so the finite sum stays exact beside
      * them. */
     if (fraction) return TSR__SAW_NAN | TSR__SAW_OTHER;
     return (out->negative ? TSR__SAW_NINF : TSR__SAW_PINF) | TSR__SAW_OTHER;
@@ -72,11 +72,11 @@ static uint32_t take_apart(double value, parts *out)
   return bits == (uint64_t)1 << 63 ? TSR__SAW_NEG_ZERO : TSR__SAW_OTHER;
 }
 
-/* After carrying each word is below 2^32 again: as if one number had been added. */
+/* After carrying each word is below 2^32 again: this counts as one addition. */
 static void count_add(int64_t *word, int count, uint32_t *adds)
 {
   if (++*adds < NORMALISE_AFTER) return;
-  carry(word, count);
+  carry_words(word, count);
   *adds = 1;
 }
 
@@ -202,7 +202,7 @@ tsr__words_used tsr__words_in_use(const int64_t *word, int count)
  *
  *   word    0 0 0 | a b c | 0 0 0 0 0     carried: above the words that are used stand at most one
  *   wire    0 0 0 | a b c   d s s s s     more and the sign, 0 or -1, whose bytes are alike */
-static void pack(const int64_t *word, int count, uint32_t flags, unsigned char *wire)
+static void pack_words(const int64_t *word, int count, uint32_t flags, unsigned char *wire)
 {
   const tsr__words_used used = tsr__words_in_use(word, count);
   int i = used.first;
@@ -218,7 +218,7 @@ static void pack(const int64_t *word, int count, uint32_t flags, unsigned char *
 }
 
 /* Two words at a time, as nearly all are zero; their number is even. */
-static uint32_t unpack(int64_t *restrict word, int count, const unsigned char *restrict wire)
+static uint32_t unpack_words(int64_t *restrict word, int count, const unsigned char *restrict wire)
 {
   memset(word, 0, (size_t)count * sizeof *word);
   for (int i = 0; i < count; i += 2) {
@@ -234,23 +234,23 @@ static uint32_t unpack(int64_t *restrict word, int count, const unsigned char *r
 
 void tsr__acc_pack(const tsr__acc *acc, void *wire)
 {
-  pack(acc->word, TSR__ACC_WORDS, acc->flags, wire);
+  pack_words(acc->word, TSR__ACC_WORDS, acc->flags, wire);
 }
 
 void tsr__acc_unpack(tsr__acc *acc, const void *wire)
 {
-  acc->flags = unpack(acc->word, TSR__ACC_WORDS, wire);
+  acc->flags = unpack_words(acc->word, TSR__ACC_WORDS, wire);
   /* Words that came are below 2^32 each. */
   acc->adds = 1;
 }
 
 void tsr__acc2_pack(const tsr__acc2 *acc, void *wire)
 {
-  pack(acc->word, TSR__ACC2_WORDS, acc->flags, wire);
+  pack_words(acc->word, TSR__ACC2_WORDS, acc->flags, wire);
 }
 
 void tsr__acc2_unpack(tsr__acc2 *acc, const void *wire)
 {
-  acc->flags = unpack(acc->word, TSR__ACC2_WORDS, wire);
+  acc->flags = unpack_words(acc->word, TSR__ACC2_WORDS, wire);
   acc->adds = 1;
 }

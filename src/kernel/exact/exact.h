@@ -1,10 +1,10 @@
 /* Exact sums: the one way Tessera adds floating-point numbers (docs/NUMERICS.md).
  *
- * An accumulator holds the mathematically exact sum of what was added, as a long fixed-point
- * number, and is rounded once, ties to even, when it is read. So neither the order of the
- * additions nor how they were split over accumulators can show. Accumulators are plain data:
- * memcpy moves them, tsr__acc_merge joins them. One thread writes an accumulator at a time.
- * How many values were added is not part of it: callers know and pass `n`. */
+ * An accumulator holds the mathematically exact sum of the added values, as a long fixed-point
+ * number, and is rounded once, ties to even, when it is read. So neither the order of the additions
+ * nor how they were split over accumulators can show. Accumulators are plain data: memcpy moves
+ * them, tsr__acc_merge joins them. One thread writes an accumulator at a time. How many values were
+ * added is not part of it: callers know and pass `n`. */
 #ifndef TSR_KERNEL_EXACT_H
 #define TSR_KERNEL_EXACT_H
 
@@ -17,7 +17,8 @@
 __extension__ typedef __int128 tsr__i128;
 __extension__ typedef unsigned __int128 tsr__u128;
 
-/* What was seen beside the finite part. The sum of nothing is +0, that of -0.0 alone is -0. */
+/* Flags of the values seen beside the finite part. The sum of nothing is +0, that of -0.0 alone is
+ * -0. */
 enum {
   TSR__SAW_NAN = 1,
   TSR__SAW_PINF = 2,
@@ -82,7 +83,7 @@ void tsr__acc2_unpack(tsr__acc2 *acc, const void *wire);
 
 /* `to` is the dtype, of floats, that a result is rounded to; the double holds it exactly.
  *
- * The sum. NaN was seen, or infinities of both signs: NaN; of one sign: that infinity. A
+ * The sum. NaN was seen, or infinities of both signs: NaN; infinities of one sign: that infinity. A
  * finite sum gives an infinity only if the exact sum rounds to one. */
 double tsr__acc_sum(const tsr__acc *acc, tsr_dtype to);
 

@@ -10,20 +10,20 @@ void tsr__bins_init(tsr__bins *b, const tsr__exact_ops *ops, tsr__heap *heap, vo
   *b = (tsr__bins){ .ops = ops, .unit = 1 };
   tsr__rows_over(&b->rows, heap, memory, count);
   b->sum = (int64_t *)(void *)((char *)memory + tsr__rows_bytes(count));
-  /* One more in front: a place of -1, nowhere, is a sum that nobody reads, so adding needs no
+  /* One more in front: a place of -1, nowhere, is a sum that is never read, so adding needs no
    * branch. */
   memset(b->sum++, 0, ((size_t)count + 1) * sizeof *b->sum);
 }
 
-/* They are three times as large as the integers, and of many bins nothing ever comes there. */
+/* The sums are three times as large as the integers, and many bins never need them. */
 void tsr__bins_begin(tsr__bins *b)
 {
   if (!b->begun) tsr__rows_clear(&b->rows);
   b->begun = true;
 }
 
-/* The sums first .. as doubles of which two make one. Returns which bits of the places are not 0
- * in `some`, and whether the second ones matter. */
+/* The sums first .. as pairs of doubles whose sums they are. Returns which bits of the places are
+ * not 0 in `some`, and whether the second ones matter. */
 static bool split_sums(const tsr__bins *b, int64_t first, int n, double high[2][BLOCK])
 {
   const int64_t *sum = b->sum + first;
@@ -67,7 +67,7 @@ void tsr__bins_empty(tsr__bins *b)
 }
 
 /* Joins integers, in the smaller of both units; false: they could become too large. */
-static bool join_sums(tsr__bins *into, const tsr__bins *from)
+static bool join_bin_sums(tsr__bins *into, const tsr__bins *from)
 {
   int up = into->added ? ilogb(into->unit) - ilogb(from->unit) : 0, most = 22;
   if (up > most || -up > most) return false;
@@ -83,13 +83,14 @@ static bool join_sums(tsr__bins *into, const tsr__bins *from)
 
 void tsr__bins_join(tsr__bins *into, tsr__bins *from)
 {
-  if (from->added && !join_sums(into, from)) tsr__bins_empty(from);
+  if (from->added && !join_bin_sums(into, from)) tsr__bins_empty(from);
   if (!from->begun) return;
   tsr__bins_begin(into);
   into->ops->rows_merge(&into->rows, 0, &from->rows);
 }
 
-/* A unit that suits the largest of some values; where there is none, any will do. */
+/* A unit that suits the largest of some values; any unit will do if all values are 0 or not
+ * finite. */
 static double unit_for(const tsr__reals *x)
 {
   double most = 0;
@@ -103,7 +104,7 @@ static double unit_for(const tsr__reals *x)
   return ldexp(1, (exponent > -900 ? exponent : -900) + 1 - ROOM);
 }
 
-static int count_bits(const uint64_t *bits, int n)
+static int count_value_bits(const uint64_t *bits, int n)
 {
   int count = 0;
   for (int i = 0; i < n; i += 64)
@@ -111,17 +112,18 @@ static int count_bits(const uint64_t *bits, int n)
   return count;
 }
 
-/* Values as whole numbers. Where many are none the unit is guessed anew, if emptying costs no more
- * than what was added since; and if that does not help, no more. */
+/* Values as whole numbers. If many values are not whole numbers, the unit is guessed anew, provided
+ * that emptying the bins costs no more than the additions since the last time; and if that does not
+ * help, no more. */
 static void to_units(tsr__bins *b, const tsr__reals *x, int64_t *whole, uint64_t *left)
 {
   b->ops->whole_units(whole, left, x, b->unit);
-  if (count_bits(left, x->n) <= x->n / 8 || (b->added && b->added < b->rows.count)) return;
+  if (count_value_bits(left, x->n) <= x->n / 8 || (b->added && b->added < b->rows.count)) return;
   if (b->added) tsr__bins_empty(b);
   b->unit = unit_for(x);
   b->ops->whole_units(whole, left, x, b->unit);
   /* Values too far apart for any unit: from here on each is added the general way. */
-  b->plain = count_bits(left, x->n) > x->n / 2;
+  b->plain = count_value_bits(left, x->n) > x->n / 2;
 }
 
 static void add_left(tsr__bins *b, const int64_t *place, const tsr__reals *x, const uint64_t *left)

@@ -1,13 +1,14 @@
 /* Exact sums of many values at few places: a stage before the sums of exact_rows.h.
  *
  * Values that are whole numbers of one unit, and not many binades apart, are added as integers: a
- * load, an addition and a store each. The unit is a guess; what is no such number goes to `rows`
- * one by one, and after some million values all is emptied there, so that nothing overflows.
+ * load, an addition and a store each. The unit is a guess; a value that is no whole number of it
+ * goes to `rows` one by one, and after some million values all bins are emptied there, so that
+ * nothing overflows.
  *
  *   unit      2^-39 of the largest value of a block, doubled
  *   f32       of 16 binades and more below that are whole, all that f16 and bf16 may be nearly
  *
- * What the guess was does not show: both ways are exact. */
+ * The guess does not show in the results: both ways are exact. */
 #ifndef TSR_KERNEL_EXACT_BINS_H
 #define TSR_KERNEL_EXACT_BINS_H
 
@@ -16,7 +17,7 @@
 typedef struct tsr__bins {
   tsr__rows rows; /* once emptied, all that was added */
   const tsr__exact_ops *ops;
-  int64_t *sum; /* in units; sum[-1] takes what belongs nowhere */
+  int64_t *sum; /* in units; sum[-1] takes values without a place */
   double unit;
   int64_t added; /* no sum is larger than so many times TSR__BINS_MOST units */
   bool plain;    /* integers are no use: all goes to `rows` */
@@ -31,10 +32,11 @@ static inline size_t tsr__bins_bytes(int64_t count)
 /* Takes `memory` (tsr__bins_bytes, borrowed, 8-byte aligned) for sums of no value. */
 void tsr__bins_init(tsr__bins *bins, const tsr__exact_ops *ops, tsr__heap *heap, void *memory,
                     int64_t count);
-/* Makes `rows` sums of no value, unless they are sums: for who adds there himself. */
+/* Makes `rows` sums of no value, unless they are sums: for callers that add to them directly. */
 void tsr__bins_begin(tsr__bins *bins);
-/* Adds each of x, at most TSR__BINS_BLOCK, to its place; -1 is none. Unless `plain`, zeros leave no
- * trace: a value other than -0 must be known to be there, here or where this is joined to. */
+/* Adds each of x, at most TSR__BINS_BLOCK, to its place; -1 is no place. Unless `plain`, zeros
+ * leave no trace: a value other than -0 must be known to be there, here or where this is joined
+ * to. */
 void tsr__bins_add(tsr__bins *bins, const int64_t *place, const tsr__reals *x);
 /* Adds all of `from`, which has as many places and can only be freed afterwards. */
 void tsr__bins_join(tsr__bins *into, tsr__bins *from);

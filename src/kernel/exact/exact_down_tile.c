@@ -6,7 +6,7 @@
  *                      s s s s s s    sums in f64, and of squares `high` and `low`, as exact_tile.c
  *                      m m m m m m    has them; the largest and the smallest size that was met
  *
- * Of a group of 64 rows whose sizes in a column are at most 22 binades apart no addition rounds:
+ * No addition rounds in a group of 64 rows whose sizes in a column are at most 22 binades apart:
  *
  *     x    24 bits, 22 binades and 64 of them                            52 bits
  *     low  of squares below 2^G: multiples of 2^(G - 92), sums 2^(G-40)  52 bits
@@ -31,7 +31,7 @@ typedef struct group {
   int n, rows;
 } group;
 
-/* Of the columns of a band. */
+/* State per column of a band. */
 typedef struct band {
   double sum[BAND], high[BAND], low[BAND];
   uint32_t most[BAND], least[BAND]; /* bits of sizes; `least` is 1 less, so that 0 is the largest */
@@ -71,7 +71,7 @@ INLINE vw smaller_of(vw a, vw b)
 
 /* 1.5 * 2^(G + 7), where squares stay below 2^G: room for 64 of them, and the last place is
  * 2^(G - 45). */
-INLINE double magic_of(int top)
+INLINE double magic_of_top(int top)
 {
   uint64_t bits = ((uint64_t)(2 * (top - 127) + 7 + 1023) << 52) | UINT64_C(1) << 51;
   double out;
@@ -94,24 +94,25 @@ INLINE void meet_sizes(band *b, int i, const group *g)
 /* LANES columns of some rows. */
 INLINE void add_down(band *b, int i, const group *g, bool squares)
 {
-  vd sum = load(b->sum + i), high = all(0), low = all(0);
-  if (squares) high = load(b->high + i);
-  if (squares) low = load(b->low + i);
+  vd sum = load_doubles(b->sum + i), high = all(0), low = all(0);
+  if (squares) high = load_doubles(b->high + i);
+  if (squares) low = load_doubles(b->low + i);
   for (int r = 0; r < g->rows; r++) {
-    vd value = load_f32(g->x + r * g->stride + i);
+    vd value = load_floats(g->x + r * g->stride + i);
     sum = add_aside(sum, value);
     if (!squares) continue;
     vd next = add_square(high, value);
     low += square_less(value, next - high);
     high = next;
   }
-  store(b->sum + i, sum);
-  if (squares) store(b->high + i, high);
-  if (squares) store(b->low + i, low);
+  store_doubles(b->sum + i, sum);
+  if (squares) store_doubles(b->high + i, high);
+  if (squares) store_doubles(b->low + i, low);
 }
 
-/* The rows behind are asked for meanwhile, a line a step, into the second cache: lines of eight
- * rows a power of two apart, and the sums, are more than a set of the first one has room for. */
+/* The rows of the next group are prefetched meanwhile, a line a step, into the second cache: lines
+ * of eight rows a power of two apart, and the sums, are more than a set of the first one has room
+ * for. */
 INLINE void add_some_rows(band *b, const group *g, bool squares)
 {
   for (int i = 0; i + WORDS <= g->n; i += WORDS) {
@@ -132,7 +133,7 @@ INLINE void add_group(band *b, const group *g, bool squares)
   memset(b->low, 0, sizeof b->low);
   memset(b->most, 0, sizeof b->most);
   memset(b->least, -1, sizeof b->least);
-  for (int i = 0; i < g->n && squares; i++) b->high[i] = magic_of(b->top[i]);
+  for (int i = 0; i < g->n && squares; i++) b->high[i] = magic_of_top(b->top[i]);
   int r = 0;
   for (; r + 4 <= g->rows; r += 4)
     add_some_rows(b, &(group){ g->x + r * g->stride, g->stride, g->n, 4 }, squares);
@@ -140,16 +141,16 @@ INLINE void add_group(band *b, const group *g, bool squares)
     add_some_rows(b, &(group){ g->x + r * g->stride, g->stride, g->n, 1 }, squares);
 }
 
-/* Whether what was added in a column is exact. The exponents of denormals count as those of the
+/* Whether the additions in a column were exact. The exponents of denormals count as those of the
  * smallest normal numbers, whose last place they share. */
-INLINE bool is_exact(const band *b, int i, bool squares)
+INLINE bool is_column_exact(const band *b, int i, bool squares)
 {
   int most = (int)(b->most[i] >> 23), least = (int)((b->least[i] + 1) >> 23);
   int from = squares ? b->top[i] - 1 : most;
   return b->most[i] && most < SPECIAL && most <= from && from - (least ? least : 1) <= FAR;
 }
 
-/* What the next group may meet. */
+/* Raises the bounds that the next group may meet. */
 INLINE void raise_tops(band *b, int n)
 {
   for (int i = 0; i < n; i++) {
@@ -169,15 +170,16 @@ static void add_each(tsr__rows_at at, const tsr__columns *x, const uint64_t *mas
 }
 
 /* A group's sums to the elements; columns whose sums are not exact row by row. */
-INLINE void commit(band *b, tsr__rows_at at, const tsr__columns *x, bool squares)
+INLINE void commit_band(band *b, tsr__rows_at at, const tsr__columns *x, bool squares)
 {
   uint64_t good[BAND / 64] = { 0 }, bad[BAND / 64], left = 0;
-  for (int i = 0; i < x->n; i++) good[i / 64] |= (uint64_t)is_exact(b, i, squares) << (i % 64);
+  for (int i = 0; i < x->n; i++)
+    good[i / 64] |= (uint64_t)is_column_exact(b, i, squares) << (i % 64);
   for (int i = 0; i < BAND / 64; i++) bad[i] = ~good[i];
   for (int i = 0; i < x->n; i++) left |= bad[i / 64] >> (i % 64) & 1;
   TSR__ISA_NAME(tsr__rows_add_f64)(at.rows, at.element, b->sum, x->n, good);
   if (squares) {
-    for (int i = 0; i < x->n; i++) b->high[i] -= magic_of(b->top[i]);
+    for (int i = 0; i < x->n; i++) b->high[i] -= magic_of_top(b->top[i]);
     TSR__ISA_NAME(tsr__rows_add_f64)(at.squares, at.element, b->high, x->n, good);
     TSR__ISA_NAME(tsr__rows_add_f64)(at.squares, at.element, b->low, x->n, good);
   }
@@ -198,7 +200,7 @@ INLINE void add_band(tsr__rows_at at, const tsr__columns *x, bool squares)
     some.at = x->at + r * x->stride;
     some.rows = x->rows - r < GROUP ? x->rows - r : GROUP;
     add_group(&b, &(group){ some.at, x->stride, (int)x->n, (int)some.rows }, squares);
-    commit(&b, at, &some, squares);
+    commit_band(&b, at, &some, squares);
     raise_tops(&b, (int)x->n);
   }
 }

@@ -4,15 +4,16 @@
  *     f32   one f64 takes all of them, which their exponents say at once or each addition shows,
  *           or the element is left; two of them, whose sum is wanted in f32, the machine adds and
  *           rounds once
- *     f64   two: what the first could not take the second takes whole, or the element is left;
+ *     f64   two: the second takes the rest of the first whole, or the element is left;
  *           both are then added, which rounds once
  *
- * Invariant: what is written is what an accumulator would give, -0 included, which is the sum of
- * nothing but -0. Infinities, NaN and what overflows on the way leave remainders that are not 0. */
+ * Invariant: the written sum is the one that an accumulator would give, -0 included, which is the
+ * sum of nothing but -0. Infinities, NaN and overflows on the way leave remainders that are not
+ * 0. */
 #include "kernel/exact/exact_lanes.h"
 
 /* The lanes of a step that lie in front of the end. */
-INLINE unsigned inside(int left)
+INLINE unsigned lanes_before_end(int left)
 {
   return left < LANES ? (1u << left) - 1 : (1u << LANES) - 1;
 }
@@ -21,19 +22,19 @@ INLINE unsigned inside(int left)
  * is taken away, and then so does the larger one. */
 INLINE vm takes_both(vd a, vd value, vd sum)
 {
-  return both(equal(sum - a, value), equal(sum - value, a));
+  return both_masks(equal(sum - a, value), equal(sum - value, a));
 }
 
-INLINE void put(double *out, int left, vd value)
+INLINE void put_lane_values(double *out, int left, vd value)
 {
-  if (left >= LANES) store(out, value);
+  if (left >= LANES) store_doubles(out, value);
   else
     for (int i = 0; i < LANES; i++)
       if (i < left) out[i] = value[i];
 }
 
 /* A step begins at a multiple of LANES, which divides 64. */
-INLINE void leave(uint64_t *left, int i, unsigned bits)
+INLINE void leave_lanes(uint64_t *left, int i, unsigned bits)
 {
   left[i >> 6] |= (uint64_t)bits << (i & 63);
 }
@@ -42,14 +43,14 @@ INLINE void leave(uint64_t *left, int i, unsigned bits)
 INLINE vd add_careful(const tsr__few *x, int i, int rest, uint64_t *left)
 {
   vd sum = all(-0.0);
-  vm good = choose((1u << LANES) - 1);
+  vm good = mask_of_bits((1u << LANES) - 1);
   for (int k = 0; k < x->count; k++) {
     const float *from = (const float *)x->x[k] + i;
-    vd value = rest < LANES ? load_some_f32(from, rest) : load_f32(from), next = sum + value;
-    good = both(good, takes_both(sum, value, next));
+    vd value = rest < LANES ? load_some_f32(from, rest) : load_floats(from), next = sum + value;
+    good = both_masks(good, takes_both(sum, value, next));
     sum = next;
   }
-  leave(left, i, ~chosen(good) & inside(rest));
+  leave_lanes(left, i, ~chosen(good) & lanes_before_end(rest));
   return sum;
 }
 
@@ -66,10 +67,10 @@ INLINE sizes take_sizes(sizes all, const float *from)
   vw bits;
   memcpy(&bits, from, sizeof bits);
   bits += bits;
-  return (sizes){ larger(all.most, bits), lesser(all.least, bits - 1) };
+  return (sizes){ larger_words(all.most, bits), lesser(all.least, bits - 1) };
 }
 
-/* Whether exponents of all lanes lie close enough, and none is that of infinities and NaN. */
+/* Whether exponents of all lanes lie close enough, and no lane has that of infinities and NaN. */
 INLINE bool lie_close(sizes all, uint32_t room)
 {
   vw far = (all.most >> 24) - ((all.least + 1) >> 24);
@@ -87,8 +88,8 @@ INLINE void add_wide(const tsr__few *x, int i, uint32_t room, vd sum[2], uint64_
   for (int k = 0; k < x->count; k++) {
     const float *from = (const float *)x->x[k] + i;
     of = take_sizes(of, from);
-    sum[0] += load_f32(from);
-    sum[1] += load_f32(from + LANES);
+    sum[0] += load_floats(from);
+    sum[1] += load_floats(from + LANES);
   }
   if (lie_close(of, room)) return;
   sum[0] = add_careful(x, i, LANES, left);
@@ -96,7 +97,7 @@ INLINE void add_wide(const tsr__few *x, int i, uint32_t room, vd sum[2], uint64_
 }
 
 /* How far exponents may lie from each other. */
-INLINE uint32_t room_of(int count)
+INLINE uint32_t lanes_room(int count)
 {
   uint32_t room = 29;
   for (int n = 1; n < count; n *= 2) room--;
@@ -105,23 +106,24 @@ INLINE uint32_t room_of(int count)
 
 void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x)
 {
-  uint32_t room = room_of(x->count);
+  uint32_t room = lanes_room(x->count);
   int i = 0;
   memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
   for (; i + WIDE <= x->n; i += WIDE) {
     vd sum[2];
     add_wide(x, i, room, sum, left);
-    store(out + i, sum[0]);
-    store(out + i + LANES, sum[1]);
+    store_doubles(out + i, sum[0]);
+    store_doubles(out + i + LANES, sum[1]);
   }
-  for (; i < x->n; i += LANES) put(out + i, x->n - i, add_careful(x, i, x->n - i, left));
+  for (; i < x->n; i += LANES)
+    put_lane_values(out + i, x->n - i, add_careful(x, i, x->n - i, left));
 }
 
 typedef float wide_floats __attribute__((vector_size(sizeof(vw))));
 
-/* Sums of two as the machine rounds them, which is right but for the bits of NaN; what is none or
- * too large is left. Returns how many elements are done. */
-INLINE int add_two(float *out, uint64_t *left, const tsr__few *x)
+/* Sums of two as the machine rounds them, which is right but for the bits of NaN; sums that are NaN
+ * or too large are left. Returns how many elements are done. */
+INLINE int add_two_rows(float *out, uint64_t *left, const tsr__few *x)
 {
   const float *one = x->x[0], *two = x->x[1];
   int i = 0;
@@ -136,23 +138,23 @@ INLINE int add_two(float *out, uint64_t *left, const tsr__few *x)
     bits += bits;
     if (!any_beyond(bits, 0xfeffffff)) continue;
     for (int e = 0; e < WIDE; e++)
-      if (bits[e] > 0xfeffffff) leave(left, i + e, 1);
+      if (bits[e] > 0xfeffffff) leave_lanes(left, i + e, 1);
   }
   return i;
 }
 
 void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale)
 {
-  uint32_t room = room_of(x->count);
+  uint32_t room = lanes_room(x->count);
   vd by = all(scale);
   int i = 0;
   memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
-  if (x->count == 2 && scale == 1) i = add_two(out, left, x);
+  if (x->count == 2 && scale == 1) i = add_two_rows(out, left, x);
   for (; i + WIDE <= x->n; i += WIDE) {
     vd sum[2];
     add_wide(x, i, room, sum, left);
-    store_f32(out + i, sum[0] * by);
-    store_f32(out + i + LANES, sum[1] * by);
+    store_floats(out + i, sum[0] * by);
+    store_floats(out + i + LANES, sum[1] * by);
   }
   for (; i < x->n; i += LANES) {
     vd sum = add_careful(x, i, x->n - i, left) * by;
@@ -160,8 +162,8 @@ void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *
   }
 }
 
-/* As tsr__two_sum, a lane each. */
-INLINE vd two_sum(vd a, vd b, vd *low)
+/* Like tsr__two_sum, a lane each. */
+INLINE vd two_sum_of_values(vd a, vd b, vd *low)
 {
   vd sum = a + b;
   vd part = sum - a;
@@ -175,16 +177,16 @@ void TSR__ISA_NAME(tsr__few_f64)(double *out, uint64_t *left, const tsr__few *x)
   for (int i = 0; i < x->n; i += LANES) {
     int rest = x->n - i;
     vd high = all(-0.0), low = all(0.0), none = all(0.0);
-    vm good = choose((1u << LANES) - 1);
+    vm good = mask_of_bits((1u << LANES) - 1);
     for (int k = 0; k < x->count; k++) {
       const double *from = (const double *)x->x[k] + i;
-      vd value = rest < LANES ? load_some(from, rest) : load(from), lost, more;
-      high = two_sum(high, value, &lost);
-      low = two_sum(low, lost, &more);
-      good = both(good, equal(more, none));
+      vd value = rest < LANES ? load_some_doubles(from, rest) : load_doubles(from), lost, more;
+      high = two_sum_of_values(high, value, &lost);
+      low = two_sum_of_values(low, lost, &more);
+      good = both_masks(good, equal(more, none));
     }
     /* Adding +0 would make +0 of -0. */
-    put(out + i, rest, pick(equal(low, none), high, high + low));
-    leave(left, i, ~chosen(good) & inside(rest));
+    put_lane_values(out + i, rest, pick_lanes(equal(low, none), high, high + low));
+    leave_lanes(left, i, ~chosen(good) & lanes_before_end(rest));
   }
 }

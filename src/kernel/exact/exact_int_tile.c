@@ -21,15 +21,15 @@ typedef struct halves {
   vi upper;
 } halves;
 
-/* `value >> 32` rounds down, so the true sum lies between base and base + 2^42: of all numbers
- * that agree with `wrapped` modulo 2^64 only one does. */
+/* `value >> 32` rounds down, so the true sum lies between base and base + 2^42: only one number in
+ * that range agrees with `wrapped` modulo 2^64. */
 INLINE void halves_add(halves *h, vi value)
 {
   h->wrapped += (vu)value;
   h->upper += value >> 32;
 }
 
-INLINE unsigned bits_at(const uint64_t *mask, int i)
+INLINE unsigned mask_lanes_at(const uint64_t *mask, int i)
 {
   return mask ? (unsigned)(mask[i >> 6] >> (i & 63)) : ~0u;
 }
@@ -40,13 +40,13 @@ void TSR__ISA_NAME(tsr__sum_i64)(tsr__i128 *sum, const int64_t *x, int n, const 
   int i = 0;
   for (; i + 2 * LANES <= n; i += 2 * LANES) {
     vi one = load_i64(x + i), two = load_i64(x + i + LANES);
-    unsigned bits = bits_at(mask, i);
-    halves_add(&h[0], mask ? keep_bits(choose(bits), one) : one);
-    halves_add(&h[1], mask ? keep_bits(choose(bits >> LANES), two) : two);
+    unsigned bits = mask_lanes_at(mask, i);
+    halves_add(&h[0], mask ? keep_bits(mask_of_bits(bits), one) : one);
+    halves_add(&h[1], mask ? keep_bits(mask_of_bits(bits >> LANES), two) : two);
   }
   for (; i < n; i += LANES) {
     vi value = n - i < LANES ? load_some_i64(x + i, n - i) : load_i64(x + i);
-    halves_add(&h[0], keep_bits(choose(bits_at(mask, i)), value));
+    halves_add(&h[0], keep_bits(mask_of_bits(mask_lanes_at(mask, i)), value));
   }
   tsr__i128 base = (tsr__i128)across_bits(h[0].upper + h[1].upper) * ((int64_t)1 << 32);
   uint64_t wrapped = (uint64_t)across_bits((vi)(h[0].wrapped + h[1].wrapped));
@@ -60,9 +60,9 @@ void TSR__ISA_NAME(tsr__sum_i32)(tsr__i128 *sum, const int32_t *x, int n, const 
   int i = 0;
   for (; i + LANES <= n; i += LANES) {
     vi value = load_i32(x + i);
-    total += mask ? keep_bits(choose(bits_at(mask, i)), value) : value;
+    total += mask ? keep_bits(mask_of_bits(mask_lanes_at(mask, i)), value) : value;
   }
-  if (i < n) total += keep_bits(choose(bits_at(mask, i)), load_some_i32(x + i, n - i));
+  if (i < n) total += keep_bits(mask_of_bits(mask_lanes_at(mask, i)), load_some_i32(x + i, n - i));
   /* 1,024 values of 32 bits fit 64. */
   *sum += across_bits(total);
 }
@@ -73,7 +73,7 @@ void TSR__ISA_NAME(tsr__spread_i64)(tsr__int_spread *out, const int64_t *x, int 
   TSR__ISA_NAME(tsr__sum_i64)(&out->sum, x, n, mask);
   /* Squares of i64 need 128 bits, which no vector multiplies: one by one. */
   for (int i = 0; i < n; i++)
-    if (bits_at(mask, i) & 1) tsr__isq_add(&out->squares, x[i]);
+    if (mask_lanes_at(mask, i) & 1) tsr__isq_add(&out->squares, x[i]);
 }
 
 void TSR__ISA_NAME(tsr__spread_i32)(tsr__int_spread *out, const int32_t *x, int n,
@@ -82,7 +82,7 @@ void TSR__ISA_NAME(tsr__spread_i32)(tsr__int_spread *out, const int32_t *x, int 
   tsr__u128 squares = 0;
   TSR__ISA_NAME(tsr__sum_i32)(&out->sum, x, n, mask);
   for (int i = 0; i < n; i++) {
-    int64_t value = bits_at(mask, i) & 1 ? x[i] : 0;
+    int64_t value = mask_lanes_at(mask, i) & 1 ? x[i] : 0;
     squares += (uint64_t)(value * value);
   }
   tsr__isq more = { { (uint64_t)squares, (uint64_t)(squares >> 64), 0 } };

@@ -1,7 +1,7 @@
-/* The vectors that the exact reducers are written in: LANES doubles, their bits, and masks.
- * Only *_tile.c files include this; what LANES is follows from the flags they are compiled with.
- * Vector arithmetic is that of GNU C; what it lacks is an intrinsic or, for the baseline, a
- * plain form. All functions are forced inline so that no vector crosses a call. */
+/* The vectors that the exact reducers are written in: LANES doubles, their bits, and masks. Only
+ * *_tile.c files include this; the compiler's flags decide LANES. Vector arithmetic is that of GNU
+ * C; an intrinsic or, for the baseline, a plain form supplies the rest. All functions are forced
+ * inline so that no vector crosses a call. */
 #ifndef TSR_KERNEL_EXACT_LANES_H
 #define TSR_KERNEL_EXACT_LANES_H
 
@@ -30,9 +30,9 @@
 typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef int64_t vi __attribute__((vector_size(8 * LANES)));
 typedef uint64_t vu __attribute__((vector_size(8 * LANES)));
-typedef float vf __attribute__((vector_size(4 * LANES)));    /* as many floats: half as wide */
+typedef float vf __attribute__((vector_size(4 * LANES)));    /* LANES floats: half as wide */
 typedef uint32_t vw __attribute__((vector_size(8 * LANES))); /* as wide: twice as many */
-typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* as many ints: half as wide */
+typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* LANES ints: half as wide */
 
 /* A choice of lanes. */
 #ifdef LANES_AVX512
@@ -51,14 +51,14 @@ INLINE vi all_bits(int64_t value)
   return value + (vi){ 0 };
 }
 
-INLINE vd load(const double *from)
+INLINE vd load_doubles(const double *from)
 {
   vd out;
   memcpy(&out, from, sizeof out);
   return out;
 }
 
-INLINE vd load_f32(const float *from)
+INLINE vd load_floats(const float *from)
 {
 #if defined(LANES_AVX512)
   return _mm512_cvtps_pd(_mm256_loadu_ps(from));
@@ -108,13 +108,13 @@ INLINE vi load_some_i32(const int32_t *from, int count)
   return out;
 }
 
-INLINE void store(double *to, vd value)
+INLINE void store_doubles(double *to, vd value)
 {
   memcpy(to, &value, sizeof value);
 }
 
 /* Rounded to f32 each. */
-INLINE void store_f32(float *to, vd value)
+INLINE void store_floats(float *to, vd value)
 {
 #if defined(LANES_AVX512)
   _mm256_storeu_ps(to, _mm512_cvtpd_ps(value));
@@ -126,8 +126,8 @@ INLINE void store_f32(float *to, vd value)
 #endif
 }
 
-/* The first `count` < LANES elements, the other lanes 0; touches nothing behind them. */
-INLINE vd load_some(const double *from, int count)
+/* The first `count` < LANES elements, the other lanes 0; reads nothing after them. */
+INLINE vd load_some_doubles(const double *from, int count)
 {
 #ifdef LANES_AVX512
   return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from);
@@ -152,7 +152,7 @@ INLINE vd load_some_f32(const float *from, int count)
 }
 
 /* Lane i is chosen if bit i is set; bits from LANES on do not matter. */
-INLINE vm choose(unsigned bits)
+INLINE vm mask_of_bits(unsigned bits)
 {
 #if defined(LANES_AVX512)
   return (__mmask8)bits;
@@ -171,7 +171,7 @@ INLINE vm choose(unsigned bits)
 #endif
 }
 
-INLINE vm both(vm a, vm b)
+INLINE vm both_masks(vm a, vm b)
 {
 #ifdef LANES_AVX512
   return _kand_mask8(a, b);
@@ -193,8 +193,8 @@ INLINE unsigned chosen(vm mask)
 #endif
 }
 
-/* Which lanes have none of the bits of `test`. */
-INLINE vm none_of(vi bits, vi test)
+/* The lanes in which all bits of `test` are 0. */
+INLINE vm no_bits_of(vi bits, vi test)
 {
 #ifdef LANES_AVX512
   return _mm512_testn_epi64_mask((__m512i)bits, (__m512i)test);
@@ -241,7 +241,7 @@ INLINE vm smaller(vd value, double limit)
 }
 
 /* Lane by lane, as numbers without sign. */
-INLINE vw larger(vw a, vw b)
+INLINE vw larger_words(vw a, vw b)
 {
 #if defined(LANES_AVX512)
   return (vw)_mm512_max_epu32((__m512i)a, (__m512i)b);
@@ -289,7 +289,7 @@ INLINE vm equal(vd a, vd b)
 }
 
 /* The chosen lanes, 0 in the others. */
-INLINE vd keep(vm mask, vd value)
+INLINE vd keep_lanes(vm mask, vd value)
 {
 #ifdef LANES_AVX512
   return _mm512_maskz_mov_pd(mask, value);
@@ -308,7 +308,7 @@ INLINE vi keep_bits(vm mask, vi value)
 }
 
 /* Lane by lane: `yes` where chosen, else `no`. */
-INLINE vd pick(vm mask, vd yes, vd no)
+INLINE vd pick_lanes(vm mask, vd yes, vd no)
 {
 #ifdef LANES_AVX512
   return _mm512_mask_mov_pd(no, mask, yes);
@@ -318,7 +318,7 @@ INLINE vd pick(vm mask, vd yes, vd no)
 }
 
 /* The sum of the lanes; callers see to it that no addition rounds. */
-INLINE double across(vd value)
+INLINE double sum_of_lanes(vd value)
 {
 #if defined(LANES_AVX512)
   return _mm512_reduce_add_pd(value);
@@ -329,9 +329,9 @@ INLINE double across(vd value)
 #endif
 }
 
-/* x * x as two terms: *product is the rounded one, the result what it lacks. Exact while
+/* x * x as two terms: *product is the rounded one, the result is the rounding error. Exact while
  * neither overflows nor reaches below 2^-1074. Without an fma: halves of 26 bits (Dekker 1971). */
-INLINE vd square(vd x, vd *product)
+INLINE vd square_terms(vd x, vd *product)
 {
   vd p = x * x;
   *product = p;

@@ -4,10 +4,10 @@
  *     var  = (n S2 - S1 S1) / (n (n - ddof))           std = its square root
  *     corr = (n Sxy - Sx Sy) / root of (n Sxx - Sx Sx) (n Syy - Sy Sy), of three that are rounded
  *
- * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64
- * bits and a sticky bit tells whether anything was cut off; that is all that rounding to the
- * nearest, ties to even, needs to know. Invariant: no step between the accumulator and
- * `round_to` loses anything but what the sticky bit remembers. */
+ * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64 bits
+ * and a sticky bit tells whether anything was cut off; that is all that rounding to the nearest,
+ * ties to even, needs to know. Invariant: every step between the accumulator and `round_to` keeps
+ * all bits, or records the loss in the sticky bit. */
 #include "kernel/exact/exact.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ typedef struct format {
 
 static const format format_f64 = { 53, -1074, 1024 };
 
-static format format_of(tsr_dtype dtype)
+static format format_of_dtype(tsr_dtype dtype)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
   return (format){ info->precision, info->lowest, 3 - info->lowest - info->precision };
@@ -39,7 +39,7 @@ static format format_of(tsr_dtype dtype)
 
 /* Zero words cost as much as others when multiplied: data of a small range leaves most of an
  * accumulator's words zero at both ends. */
-static void trim(big *a)
+static void trim_big(big *a)
 {
   while (a->count && !a->word[a->count - 1]) a->count--;
   int low = 0;
@@ -50,9 +50,9 @@ static void trim(big *a)
   memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
 }
 
-/* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger
- * than 32 bits before carrying, so that one more than those that are not zero is carried into. What
- * is left over at the top is -1 for a negative number: then its size is the two's complement of the
+/* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger than
+ * 32 bits before carrying, so that one more than those that are not zero is carried into. The carry
+ * left over at the top is -1 for a negative number: then its size is the two's complement of the
  * words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
@@ -75,7 +75,7 @@ static void big_from_words(big *out, const int64_t *word, int count, int exponen
   }
   out->count = count;
   out->exponent = exponent;
-  trim(out);
+  trim_big(out);
 }
 
 static void big_from_u64s(big *out, const uint64_t *word, int count)
@@ -87,7 +87,7 @@ static void big_from_u64s(big *out, const uint64_t *word, int count)
   out->count = 2 * count;
   out->exponent = 0;
   out->negative = false;
-  trim(out);
+  trim_big(out);
 }
 
 static void big_from_i128(big *out, tsr__i128 value)
@@ -124,7 +124,7 @@ static void big_multiply(big *out, const big *a, const big *b)
     }
     out->word[i + b->count] = (uint32_t)up;
   }
-  trim(out);
+  trim_big(out);
 }
 
 /* Puts zero words below: the same number with a lower exponent. Makes room for bits of a
@@ -241,7 +241,7 @@ static double round_big(const big *a, bool sticky, format to)
   return a->negative ? -size : size;
 }
 
-static double quotient(big *a, uint64_t by, format to)
+static double quotient_of_big(big *a, uint64_t by, format to)
 {
   big_extend(a, 4); /* at least 64 bits of quotient for any divisor */
   bool sticky = big_divide_u64(a, by);
@@ -286,7 +286,7 @@ typedef struct moments {
 
 /* (n S2 - S1 S1) / (n (n - ddof)), or its root. In this order, so that all is whole numbers up to
  * the division: no cancellation can lose anything, however large the mean is beside the spread. */
-static double spread(moments *m, format to)
+static double spread_of_moments(moments *m, format to)
 {
   if (m->n <= 0 || m->n <= m->ddof) return NAN;
   big product;
@@ -332,9 +332,9 @@ static scaled comoment(big *product, const big *x, const big *y, int64_t n)
   return scale_big(product);
 }
 
-/* c / sqrt(a b). Of a column and itself a, b and c are equal, and so are sqrt(a a) and a. A
- * parity of exponents is moved into one size, so that the root of the rest is a shift. Rounding
- * of three sizes may leave r a little beyond 1. */
+/* c / sqrt(a b). The correlation of a column with itself is exact: then a, b and c are equal, and
+ * so are sqrt(a a) and a. A parity of exponents is moved into one size, so that the root of the
+ * rest is a shift. Rounding of three sizes may leave r a little beyond 1. */
 static double correlation(scaled a, scaled b, scaled c)
 {
   if (!(a.size > 0 && b.size > 0)) return NAN;
@@ -346,8 +346,8 @@ static double correlation(scaled a, scaled b, scaled c)
 
 /* ---- sums of floats ---------------------------------------------------------------------- */
 
-/* NaN wins, and infinities of both signs make one: what adding them would have given. */
-static bool special(uint32_t flags, double *out)
+/* NaN wins, and infinities of both signs make one: the same as adding them. */
+static bool special_value_of(uint32_t flags, double *out)
 {
   bool up = flags & TSR__SAW_PINF, down = flags & TSR__SAW_NINF;
   if (!(flags & TSR__SAW_NAN) && !up && !down) return false;
@@ -375,7 +375,7 @@ static view view2_of(const tsr__acc2 *acc)
 
 /* Three words, of less than 2^62 each, are one number of 128 bits: the sum of values whose sizes
  * are not far apart, which most are. False: there are more, or it is 0. */
-static bool short_sum(const view *acc, format to, double *out)
+static bool sum_of_few_words(const view *acc, format to, double *out)
 {
   const tsr__words_used used = tsr__words_in_use(acc->word, acc->count);
   tsr__i128 sum = 0;
@@ -396,61 +396,62 @@ static double view_quotient(view acc, int64_t by, format to)
 {
   double out;
   if (by <= 0) return NAN;
-  if (special(acc.flags, &out) || (by == 1 && short_sum(&acc, to, &out))) return out;
+  if (special_value_of(acc.flags, &out) || (by == 1 && sum_of_few_words(&acc, to, &out)))
+    return out;
   big sum;
   big_from_words(&sum, acc.word, acc.count, acc.base);
   /* Exactly zero: -0 only where nothing but -0 was seen. No value at all has no flags and gives
    * +0. */
   if (!sum.count) return acc.flags == TSR__SAW_NEG_ZERO ? -0.0 : 0.0;
-  return by == 1 ? round_big(&sum, false, to) : quotient(&sum, (uint64_t)by, to);
+  return by == 1 ? round_big(&sum, false, to) : quotient_of_big(&sum, (uint64_t)by, to);
 }
 
 static double view_spread(view sum, view squares, moments *m, format to)
 {
   double out;
-  if (special(sum.flags | squares.flags, &out)) return NAN;
+  if (special_value_of(sum.flags | squares.flags, &out)) return NAN;
   big_from_words(&m->sum, sum.word, sum.count, sum.base);
   big_from_words(&m->squares, squares.word, squares.count, squares.base);
   /* S1 S1 and n S2 are subtracted, so their bits must stand at equal places modulo 32. */
   big_align(&m->sum);
   big_align(&m->squares);
-  return spread(m, to);
+  return spread_of_moments(m, to);
 }
 
 double tsr__acc_sum(const tsr__acc *acc, tsr_dtype to)
 {
-  return view_quotient(view_of(acc), 1, format_of(to));
+  return view_quotient(view_of(acc), 1, format_of_dtype(to));
 }
 
 double tsr__acc_mean(const tsr__acc *acc, int64_t n, tsr_dtype to)
 {
-  return view_quotient(view_of(acc), n, format_of(to));
+  return view_quotient(view_of(acc), n, format_of_dtype(to));
 }
 
 double tsr__acc_var(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
                     tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof };
-  return view_spread(view_of(sum), view2_of(squares), &m, format_of(to));
+  return view_spread(view_of(sum), view2_of(squares), &m, format_of_dtype(to));
 }
 
 double tsr__acc_std(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
                     tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return view_spread(view_of(sum), view2_of(squares), &m, format_of(to));
+  return view_spread(view_of(sum), view2_of(squares), &m, format_of_dtype(to));
 }
 
 double tsr__acc2_mean(const tsr__acc2 *acc, int64_t n, tsr_dtype to)
 {
-  return view_quotient(view2_of(acc), n, format_of(to));
+  return view_quotient(view2_of(acc), n, format_of_dtype(to));
 }
 
 double tsr__acc2_spread(const tsr__acc2 *sum, const tsr__acc2 *squares, const tsr__spread_read *how,
                         tsr_dtype to)
 {
   moments m = { .n = how->n, .ddof = how->ddof, .root = how->root };
-  return view_spread(view2_of(sum), view2_of(squares), &m, format_of(to));
+  return view_spread(view2_of(sum), view2_of(squares), &m, format_of_dtype(to));
 }
 
 static void big_from_acc2(big *out, const tsr__acc2 *acc)
@@ -462,7 +463,7 @@ double tsr__acc2_corr_f64(const tsr__pair_sums *sums, int64_t n)
 {
   big x, y, product;
   double unused;
-  if (special(sums->x.flags | sums->y.flags | sums->xy.flags, &unused)) return NAN;
+  if (special_value_of(sums->x.flags | sums->y.flags | sums->xy.flags, &unused)) return NAN;
   big_from_acc2(&x, &sums->x);
   big_from_acc2(&y, &sums->y);
   big_from_acc2(&product, &sums->xx);
@@ -479,7 +480,7 @@ static double int_quotient(tsr__i128 sum, uint64_t by, format to)
 {
   big a;
   big_from_i128(&a, sum);
-  return a.count ? quotient(&a, by, to) : 0;
+  return a.count ? quotient_of_big(&a, by, to) : 0;
 }
 
 double tsr__i128_f64(tsr__i128 value)
@@ -489,7 +490,7 @@ double tsr__i128_f64(tsr__i128 value)
 
 double tsr__mean_i128(tsr__i128 sum, int64_t n, tsr_dtype to)
 {
-  return n > 0 ? int_quotient(sum, (uint64_t)n, format_of(to)) : NAN;
+  return n > 0 ? int_quotient(sum, (uint64_t)n, format_of_dtype(to)) : NAN;
 }
 
 static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, format to)
@@ -498,19 +499,19 @@ static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, for
   /* Only its square is used. */
   m->sum.negative = false;
   big_from_u64s(&m->squares, squares->word, 3);
-  return spread(m, to);
+  return spread_of_moments(m, to);
 }
 
 double tsr__var_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof };
-  return int_spread(sum, squares, &m, format_of(to));
+  return int_spread(sum, squares, &m, format_of_dtype(to));
 }
 
 double tsr__std_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return int_spread(sum, squares, &m, format_of(to));
+  return int_spread(sum, squares, &m, format_of_dtype(to));
 }
 
 /* A number of two's complement that 64 bits hold. */

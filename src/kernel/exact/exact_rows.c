@@ -20,8 +20,7 @@ void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t coun
 void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
 {
   tsr__rows_over(rows, heap, memory, count);
-  /* -0 is what leaves every number as it is when added, +0 too: a sum of nothing but -0 stays
-   * -0. */
+  /* -0 leaves every number as it is when added, +0 too: a sum of nothing but -0 stays -0. */
   for (int64_t i = 0; i < 3 * count; i++) ((double *)memory)[i] = -0.0;
 }
 
@@ -73,8 +72,9 @@ static tsr__acc2 *escape_of(tsr__rows *rows, int64_t element)
   return &escape->sum;
 }
 
-/* Something other than -0 was added. The value itself goes to an escape, so no addition changes
- * the parts; but -0 would still say that there was none. 0 == -0, so this writes +0 over either. */
+/* Something other than -0 was added. The value itself goes to an escape, so no addition changes the
+ * parts; but -0 would still say that the element has no value. 0 == -0, so this writes +0 over
+ * either. */
 static void touch(tsr__rows *rows, int64_t element)
 {
   for (int k = 0; k < 3; k++)
@@ -86,9 +86,9 @@ void tsr__rows_hard(tsr__rows *rows, int64_t element, double value)
   double *first = rows->part[0] + element;
   touch(rows, element);
   if (!isfinite(*first) || !isfinite(value)) {
-    /* Special is special whatever is added; what was finite no longer matters. A sum that is
-     * special keeps its first special: infinity of the other sign makes it NaN, and a finite
-     * value changes nothing. */
+    /* Special is special whatever is added; finite values no longer matter. A sum that is special
+     * keeps its first special: infinity of the other sign makes it NaN, and a finite value changes
+     * nothing. */
     if (!isfinite(value)) *first = isfinite(*first) ? value : *first + value;
     return;
   }
@@ -133,8 +133,8 @@ void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum)
   else rows->failed = true;
 }
 
-/* Of such numbers products and what they lack are exact. Below, what a product lacks could be
- * smaller than the smallest denormal; above, the product could overflow. */
+/* Products of such numbers and their rounding errors are exact. A smaller product could have an
+ * error smaller than the smallest denormal; above, the product could overflow. */
 static inline bool mild(double value)
 {
   double size = fabs(value);
@@ -149,7 +149,7 @@ void tsr__rows_add_product(tsr__rows *rows, int64_t element, double x, double y)
   }
   double product = x * y;
   tsr__rows_add(rows, element, product);
-  /* The rounded product and what it lacks are the product, exactly: two values to be added. */
+  /* The rounded product and its error together are the product, exactly: two values to be added. */
   tsr__rows_add(rows, element, fma(x, y, -product));
 }
 
@@ -179,8 +179,8 @@ void tsr__rows_scatter_f32(tsr__rows *rows, const float *x, const tsr__scatter *
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* The long way, always right: all parts and the escape in one accumulator. The others below are
- * short ways for what is common. */
+/* The long way, always right: all parts and the escape in one accumulator. The functions below are
+ * short ways for common cases. */
 void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
 {
   tsr__acc2_zero(out);
@@ -192,8 +192,8 @@ void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
     tsr__acc2_merge(out, &rows->escape[rows->slot[element] - 1].sum);
 }
 
-/* The sum as the rounded one, what that lacks, and what both lack. False: not finite, or a part of
- * it escaped. */
+/* The sum as the rounded one, its error, and the error of both. False: not finite, or a part of it
+ * escaped. */
 static bool fold_parts(const tsr__rows *rows, int64_t i, double *high, double *low, double *last)
 {
   double a = rows->part[0][i], b = rows->part[1][i], c = rows->part[2][i], rest;
@@ -207,7 +207,7 @@ static bool fold_parts(const tsr__rows *rows, int64_t i, double *high, double *l
   return true;
 }
 
-/* The sum as one double and what it lacks, if two doubles hold it and it is finite. */
+/* The sum as one double and its error, if two doubles hold it and it is finite. */
 static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
 {
   double a = rows->part[0][i], b = rows->part[1][i], last;
@@ -221,10 +221,10 @@ static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
 
 /* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
  * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008).
- * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall
- * to the wrong side. An odd last bit keeps it off the middle: one addition to the bits, up or
- * down by the sign of what lacks. */
-static double to_odd(double value, double lacks)
+ * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall to
+ * the wrong side. An odd last bit keeps it off the middle: the function adds one to the bits, or
+ * takes one off, by the sign of the error. */
+static double to_odd_neighbour(double value, double lacks)
 {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -254,13 +254,13 @@ static int64_t sum_plain(const tsr__rows *rows, float *out, int64_t i)
 void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
 {
   tsr_dtype to = how->to;
-  bool plain = to == TSR_F32 && !rows->slot; /* an escape is none of the parts */
+  bool plain = to == TSR_F32 && !rows->slot; /* an escape is not in the parts */
   for (int64_t i = 0; i < rows->count; i++) {
     double high, low;
     if (plain && (i = sum_plain(rows, out, i)) == rows->count) break;
     tsr__acc2 sum;
     if (as_two(rows, i, &high, &low)) {
-      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd(high, low));
+      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd_neighbour(high, low));
       continue;
     }
     tsr__rows_get(rows, i, &sum);
@@ -268,7 +268,7 @@ void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
   }
 }
 
-static int64_t count_of(const tsr__rows_read *how, int64_t i)
+static int64_t count_of_values(const tsr__rows_read *how, int64_t i)
 {
   return how->counts ? how->counts[i] : how->n;
 }
@@ -284,15 +284,15 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
 {
   tsr_dtype to = how->to;
   for (int64_t i = 0; i < rows->count; i++) {
-    int64_t n = count_of(how, i);
+    int64_t n = count_of_values(how, i);
     double sum;
     tsr__acc2 acc;
-    /* For narrow results the remainder of the division decides, and fma must not underflow: hence
-     * the lower limit. For f64 the quotient is rounded once by the division itself. */
+    /* The remainder of the division decides narrow results, and fma must not underflow: hence the
+     * lower limit. For f64 the quotient is rounded once by the division itself. */
     bool wide = to == TSR_F64;
     if (as_one(rows, i, n, &sum) && (wide || sum == 0 || fabs(sum) > 0x1p-800)) {
       double quotient = sum / (double)n;
-      if (!wide) quotient = to_odd(quotient, fma(-quotient, (double)n, sum));
+      if (!wide) quotient = to_odd_neighbour(quotient, fma(-quotient, (double)n, sum));
       tsr__dtype_put_real(to, out, i, quotient);
       continue;
     }
@@ -308,12 +308,13 @@ typedef struct about {
   double high, low, error;
 } about;
 
-/* What products and quotients lack is a double above this; below the other nothing overflows. */
+/* Above this bound the errors of products and quotients are doubles; below the other nothing
+ * overflows. */
 #define NEAR_ZERO 0x1p-700
 #define NEAR_END 0x1p900
 
 /* x / by for a whole `by` below 2^53, to some 2^-102 of it. */
-static about divide(about x, double by)
+static about divide_about(about x, double by)
 {
   about out;
   double quotient = x.high / by, rest = fma(-quotient, by, x.high) + x.low;
@@ -360,8 +361,8 @@ static bool put_about(tsr_dtype to, about x, void *out, int64_t i)
   return true;
 }
 
-/* x / (n (n - ddof)) or its root by one double a step, which is off by less than 2^-51 of it: what
- * a narrow type rounds to that says nearly always. */
+/* x / (n (n - ddof)) or its root by one double a step, which is off by less than 2^-51 of it: that
+ * bound nearly always decides which narrow value is nearest. */
 static bool put_narrow(const tsr__rows_read *how, about x, double by, void *out, int64_t i)
 {
   double quotient = x.high / by;
@@ -370,17 +371,17 @@ static bool put_narrow(const tsr__rows_read *how, about x, double by, void *out,
   return put_about(how->to, (about){ quotient, 0, quotient * 0x1p-51 }, out, i);
 }
 
-/* A variance, where two doubles a step tell what it rounds to: nearly always, but for columns that
- * are nearly constant. The error bounds are a multiple of what they bound. */
+/* A variance, if two doubles a step decide its rounding: nearly always, but for columns that are
+ * nearly constant. The error bounds are a multiple of the true errors. */
 static bool put_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
                        void *out, int64_t i)
 {
-  const int64_t n = count_of(how, i), most = (int64_t)1 << 53;
+  const int64_t n = count_of_values(how, i), most = (int64_t)1 << 53;
   about x;
   if (n <= 0 || n >= most || n - how->ddof <= 0 || n - how->ddof >= most) return false;
   if (!differ(sums, squares, i, (double)n, &x)) return false;
   if (put_narrow(how, x, (double)n * (double)(n - how->ddof), out, i)) return true;
-  x = divide(divide(x, (double)n), (double)(n - how->ddof));
+  x = divide_about(divide_about(x, (double)n), (double)(n - how->ddof));
   if (!(x.high > NEAR_ZERO)) return false;
   return put_about(how->to, how->root ? root(x) : x, out, i);
 }
@@ -393,7 +394,7 @@ void tsr__rows_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr
     if (put_spread(sums, squares, how, out, i)) continue;
     tsr__rows_get(sums, i, &sum);
     tsr__rows_get(squares, i, &square);
-    tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
+    tsr__spread_read read = { count_of_values(how, i), how->ddof, how->root };
     tsr__dtype_put_real(how->to, out, i, tsr__acc2_spread(&sum, &square, &read, how->to));
   }
 }

@@ -1,9 +1,9 @@
-/* Exact sums of many elements at once: what a reduction to an array, or one by group, keeps.
+/* Exact sums of many elements at once: the state of a reduction to an array, or of one by group.
  *
  * An element is the exact sum part[0] + part[1] + part[2], kept by three error-free additions a
- * value. What does not fit three doubles (rare: values more than 150 binades apart, or huge
- * ones) escapes to an accumulator of its own, so that nothing is ever lost. Three doubles an
- * element are what travels between devices, and an entry for each escape. */
+ * value. A value that does not fit three doubles (rare: values more than 150 binades apart, or huge
+ * ones) escapes to an accumulator of its own, so that nothing is ever lost. Between devices travel
+ * three doubles an element, and an entry for each escape. */
 #ifndef TSR_KERNEL_EXACT_ROWS_H
 #define TSR_KERNEL_EXACT_ROWS_H
 
@@ -24,8 +24,8 @@ typedef struct tsr__escape {
 typedef struct tsr__rows {
   int64_t count;
   double *part[3];
-  tsr__heap *heap; /* for what follows, which is usually nothing */
-  uint32_t *slot;  /* of each element's escape, from 1; NULL while there is none */
+  tsr__heap *heap; /* for the arrays below, which are usually empty */
+  uint32_t *slot;  /* each element's escape, counted from 1; NULL without escapes */
   tsr__escape *escape;
   size_t escape_count, escape_capacity;
   bool failed; /* out of memory: the sums are worthless */
@@ -46,7 +46,7 @@ static inline double tsr__real_at(const tsr__reals *x, int i)
 typedef struct tsr__rows_at {
   tsr__rows *rows;
   int64_t element;
-  tsr__rows *squares; /* where both sums are wanted */
+  tsr__rows *squares; /* NULL unless both sums are wanted */
 } tsr__rows_at;
 
 /* Bytes of the fixed part, and of one escape, as they are counted when they travel. */
@@ -79,7 +79,7 @@ void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum);
 #define TSR__ROWS_VALUE_LIMIT 0x1p960
 #define TSR__ROWS_PART_LIMIT 0x1p1000
 
-/* a + b without loss: the rounded sum, and in *low what it lacks (Knuth 1969). */
+/* a + b without loss: returns the rounded sum, and in *low the rounding error (Knuth 1969). */
 static inline double tsr__two_sum(double a, double b, double *low)
 {
   double sum = a + b;
@@ -88,9 +88,9 @@ static inline double tsr__two_sum(double a, double b, double *low)
   return sum;
 }
 
-/* Whether a + value is without loss in `sum`. If |a| is the larger one, sum - a is what was taken
- * of the value, exactly; else sum - value is what was taken of a. The bits of a are compared, so
- * that -0 is refused: no value may have been added to it yet. */
+/* Whether `sum` is a + value without loss. If |a| is the larger one, sum - a is the part taken of
+ * the value, exactly; else sum - value is the part taken of a. The bits of a are compared, so that
+ * -0 is refused: an element of -0 may have no value yet. */
 static inline bool tsr__takes_all(double a, double value, double sum)
 {
   double back = sum - value;
@@ -102,7 +102,7 @@ static inline void tsr__rows_add(tsr__rows *rows, int64_t element, double value)
 {
   double *a = rows->part[0] + element, *b = rows->part[1] + element, *c = rows->part[2] + element;
   double low0, low1, low2, plain = *a + value;
-  /* Of f32 nearly always. */
+  /* This is nearly always so for f32 values. */
   if (tsr__takes_all(*a, value, plain) && fabs(plain) < TSR__ROWS_PART_LIMIT) {
     *a = plain;
     return;

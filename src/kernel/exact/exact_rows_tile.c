@@ -1,20 +1,19 @@
 /* Vertical exact sums, compiled once for each instruction set: a row of values is added to a row
  * of elements, each kept as three doubles (exact_rows.h).
  *
- *     value -> (a) -> what a could not take -> (b) -> what b could not take -> (c) -> must be 0
+ *     value -> (a) -> the rest of a -> (b) -> the rest of b -> (c) -> must be 0
  *
- * Of f32 nearly always `a` takes a value whole, and a square in `a` leaves what `b` takes whole:
- * then the parts behind are not touched. Invariant: a lane whose last remainder is not 0, or whose
- * numbers are so large that an error-free addition could overflow, is left as it was, and goes the
- * hard way. */
+ * An f32 value nearly always fits `a` whole, and the rest of a square fits `b` whole: then the next
+ * parts are not touched. Invariant: a lane whose last remainder is not 0, or whose numbers are so
+ * large that an error-free addition could overflow, is left as it was, and goes the hard way. */
 #include "kernel/exact/exact_lanes.h"
 
 typedef struct row_lanes {
   vd a, b, c;
 } row_lanes;
 
-/* As tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
-INLINE vd two_sum(vd a, vd b, vd *low)
+/* Like tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
+INLINE vd two_sum_of_parts(vd a, vd b, vd *low)
 {
   vd sum = a + b;
   vd part = sum - a;
@@ -22,9 +21,9 @@ INLINE vd two_sum(vd a, vd b, vd *low)
   return sum;
 }
 
-/* Which lanes a + value is without loss in. If |a| is the larger one, sum - a is what was taken of
- * the value, exactly; else sum - value is what was taken of a. The bits of a decide, so that -0,
- * which no value was added to yet, is refused. */
+/* The lanes in which sum is a + value without loss. If |a| is the larger one, sum - a is the part
+ * taken of the value, exactly; else sum - value is the part taken of a. The bits of a decide, so
+ * that -0, the element without a value, is refused. */
 INLINE vm takes_all(vd a, vd value, vd sum)
 {
 #ifdef LANES_AVX512
@@ -40,25 +39,26 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
 {
   row_lanes next;
   vd low0, low1, low2;
-  next.a = two_sum(at->a, value, &low0);
-  next.b = two_sum(at->b, low0, &low1);
-  next.c = two_sum(at->c, low1, &low2);
+  next.a = two_sum_of_parts(at->a, value, &low0);
+  next.b = two_sum_of_parts(at->b, low0, &low1);
+  next.c = two_sum_of_parts(at->c, low1, &low2);
   /* None of `low2` but its sign may be set: +0 and -0 mean that the three parts took all. */
-  vm fits = both(both(smaller(value, TSR__ROWS_VALUE_LIMIT), smaller(next.a, TSR__ROWS_PART_LIMIT)),
-                 none_of((vi)low2, all_bits(INT64_MAX)));
+  vm fits = both_masks(both_masks(smaller(value, TSR__ROWS_VALUE_LIMIT),
+                                  smaller(next.a, TSR__ROWS_PART_LIMIT)),
+                       no_bits_of((vi)low2, all_bits(INT64_MAX)));
   unsigned good = chosen(fits) & bits;
   /* Nearly always: one store of three vectors, no blending. */
   if (good == (1u << LANES) - 1) {
     *at = next;
     return 0;
   }
-  vm take = choose(good);
-  at->a = pick(take, next.a, at->a);
-  at->b = pick(take, next.b, at->b);
-  at->c = pick(take, next.c, at->c);
-  /* Where the sum is special already, finite values change nothing. The scalar way would find the
-   * same and do nothing; it is left out here because a column with one infinity would go there at
-   * every value. */
+  vm take = mask_of_bits(good);
+  at->a = pick_lanes(take, next.a, at->a);
+  at->b = pick_lanes(take, next.b, at->b);
+  at->c = pick_lanes(take, next.c, at->c);
+  /* Finite values do not change a sum that is special already. The scalar way would find the same
+   * and do nothing; it is left out here because a column with one infinity would go there at every
+   * value. */
   unsigned special = ~chosen(smaller(at->a, INFINITY)) & chosen(smaller(value, INFINITY));
   return bits & ~good & ~special;
 }
@@ -67,9 +67,12 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
 INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
 {
   row_lanes out;
-  out.a = left < LANES ? load_some(rows->part[0] + at, left) : load(rows->part[0] + at);
-  out.b = left < LANES ? load_some(rows->part[1] + at, left) : load(rows->part[1] + at);
-  out.c = left < LANES ? load_some(rows->part[2] + at, left) : load(rows->part[2] + at);
+  out.a =
+      left < LANES ? load_some_doubles(rows->part[0] + at, left) : load_doubles(rows->part[0] + at);
+  out.b =
+      left < LANES ? load_some_doubles(rows->part[1] + at, left) : load_doubles(rows->part[1] + at);
+  out.c =
+      left < LANES ? load_some_doubles(rows->part[2] + at, left) : load_doubles(rows->part[2] + at);
   return out;
 }
 
@@ -77,9 +80,9 @@ INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
 INLINE void lanes_store(tsr__rows *rows, int64_t at, int left, const row_lanes *from)
 {
   if (left >= LANES) {
-    store(rows->part[0] + at, from->a);
-    store(rows->part[1] + at, from->b);
-    store(rows->part[2] + at, from->c);
+    store_doubles(rows->part[0] + at, from->a);
+    store_doubles(rows->part[1] + at, from->b);
+    store_doubles(rows->part[2] + at, from->c);
     return;
   }
   for (int i = 0; i < LANES; i++) {
@@ -109,8 +112,9 @@ INLINE unsigned mask_bits(const vertical *in, int64_t i)
 INLINE vd value_lanes(const vertical *in, int64_t i, bool narrow)
 {
   int64_t left = in->n - i;
-  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, (int)left) : load_f32(in->f32 + i);
-  return left < LANES ? load_some(in->f64 + i, (int)left) : load(in->f64 + i);
+  if (narrow)
+    return left < LANES ? load_some_f32(in->f32 + i, (int)left) : load_floats(in->f32 + i);
+  return left < LANES ? load_some_doubles(in->f64 + i, (int)left) : load_doubles(in->f64 + i);
 }
 
 /* Whole vectors of f32 from `i` on, as long as each is taken whole; returns where it ended. f32 are
@@ -118,18 +122,18 @@ INLINE vd value_lanes(const vertical *in, int64_t i, bool narrow)
 INLINE int64_t add_plain(double *a, const float *x, int64_t i, int64_t n)
 {
   for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    vd one = load_f32(x + i), two = load_f32(x + i + LANES);
-    vd old = load(a + i), old_two = load(a + i + LANES);
+    vd one = load_floats(x + i), two = load_floats(x + i + LANES);
+    vd old = load_doubles(a + i), old_two = load_doubles(a + i + LANES);
     vd sum = old + one, sum_two = old_two + two;
-    vm good = both(takes_all(old, one, sum), takes_all(old_two, two, sum_two));
+    vm good = both_masks(takes_all(old, one, sum), takes_all(old_two, two, sum_two));
     if (chosen(good) != (1u << LANES) - 1) break;
-    store(a + i, sum);
-    store(a + i + LANES, sum_two);
+    store_doubles(a + i, sum);
+    store_doubles(a + i + LANES, sum_two);
   }
   return i;
 }
 
-INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
+INLINE void add_vertical_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
 {
   for (int64_t i = 0; i < in->n; i += LANES) {
     if (narrow && !in->mask) i = add_plain(rows->part[0] + first, in->f32, i, in->n);
@@ -141,7 +145,7 @@ INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool na
     row_lanes at = lanes_load(rows, first + i, left);
     unsigned hard = lanes_add(&at, value, bits);
     lanes_store(rows, first + i, left, &at);
-    /* After the store, so that the scalar way sees what the other lanes did not touch. */
+    /* This follows the store, so that the scalar way sees the lanes that were written. */
     for (; hard; hard &= hard - 1) {
       int k = __builtin_ctz(hard);
       tsr__rows_hard(rows, first + i + k, value[k]);
@@ -153,20 +157,20 @@ void TSR__ISA_NAME(tsr__rows_add_f64)(tsr__rows *rows, int64_t first, const doub
                                       const uint64_t *mask)
 {
   vertical in = { .f64 = x, .mask = mask, .n = n };
-  add_rows(rows, first, &in, false);
+  add_vertical_rows(rows, first, &in, false);
 }
 
 void TSR__ISA_NAME(tsr__rows_add_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                                       const uint64_t *mask)
 {
   vertical in = { .f32 = x, .mask = mask, .n = n };
-  add_rows(rows, first, &in, true);
+  add_vertical_rows(rows, first, &in, true);
 }
 
 /* Squares are exact as two terms where |x| lies in [2^-400, 2^480), or x is 0. */
 INLINE unsigned square_fits(vd value)
 {
-  unsigned zero = chosen(none_of((vi)value, all_bits(INT64_MAX)));
+  unsigned zero = chosen(no_bits_of((vi)value, all_bits(INT64_MAX)));
   return (zero | ~chosen(smaller(value, 0x1p-400))) & chosen(smaller(value, 0x1p480));
 }
 
@@ -174,11 +178,11 @@ INLINE unsigned square_fits(vd value)
 INLINE int64_t square_plain(double *a, double *b, const vertical *in, int64_t i)
 {
   for (; i + LANES <= in->n; i += LANES) {
-    vd low, value = load_f32(in->f32 + i), old = load(a + i), next = load(b + i);
-    vd sum = two_sum(old, value * value, &low), rest = next + low;
+    vd low, value = load_floats(in->f32 + i), old = load_doubles(a + i), next = load_doubles(b + i);
+    vd sum = two_sum_of_parts(old, value * value, &low), rest = next + low;
     if (chosen(takes_all(next, low, rest)) != (1u << LANES) - 1) break;
-    store(a + i, sum);
-    store(b + i, rest);
+    store_doubles(a + i, sum);
+    store_doubles(b + i, rest);
   }
   return i;
 }
@@ -193,7 +197,7 @@ INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool
     int left = in->n - i < LANES ? (int)(in->n - i) : LANES;
     vd value = value_lanes(in, i, narrow), product;
     unsigned fits = square_fits(value) & bits;
-    vd lacks = square(value, &product);
+    vd lacks = square_terms(value, &product);
     row_lanes at = lanes_load(rows, first + i, left);
     /* The two halves of a square are two additions to the same three parts; one may be hard
      * alone. Squares of f32 have no second half. */
@@ -225,13 +229,14 @@ void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const f
   square_rows(rows, first, &in, true);
 }
 
-/* A size below 2^40 plus 1.5 * 2^52 has its whole part in the last bits: what is whole comes back.
- * Held against the value itself, since a quotient may vanish that is not 0. */
+/* A size below 2^40 plus 1.5 * 2^52 has its whole part in the last bits: taking the constant off
+ * again gives back a whole number. Held against the value itself, since a quotient may vanish that
+ * is not 0. */
 INLINE unsigned units_of(int64_t *out, vd value, double scale, double unit)
 {
   const vd magic = all(0x1.8p52);
   vd size = value * scale, moved = size + magic;
-  vm fits = both(equal((moved - magic) * unit, value), smaller(size, TSR__BINS_MOST));
+  vm fits = both_masks(equal((moved - magic) * unit, value), smaller(size, TSR__BINS_MOST));
   vi whole = keep_bits(fits, (vi)((vu)moved - (vu)magic)); /* unsigned: the others may wrap */
   memcpy(out, &whole, sizeof whole);
   return ~chosen(fits) & ((1u << LANES) - 1);
@@ -243,7 +248,7 @@ INLINE uint64_t units_of_64(int64_t *out, const tsr__reals *x, int at, double un
   const double scale = 1 / unit;
   uint64_t left = 0;
   for (int i = 0; i < 64; i += LANES) {
-    vd value = x->f32 ? load_f32(x->f32 + at + i) : load(x->f64 + at + i);
+    vd value = x->f32 ? load_floats(x->f32 + at + i) : load_doubles(x->f64 + at + i);
     left |= (uint64_t)units_of(out + i, value, scale, unit) << i;
   }
   return left;
@@ -263,7 +268,7 @@ void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__re
   memcpy(out + i, whole, (size_t)(x->n - i) * sizeof *out);
 }
 
-/* The three parts are added like values, but a zero of part 1 or 2 is no value: as -0 it
+/* The three parts are added like values, but a zero of part 1 or 2 is no value: adding -0 instead
  * changes nothing. Elements of no value (part 1 is -0) are left out. */
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from)
 {
@@ -272,15 +277,15 @@ void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__r
     row_lanes add = lanes_load(from, i, left), at = lanes_load(into, first + i, left);
     /* -0 in part 1 says "no value". Merging it would turn the -0 of an untouched element into
      * +0. */
-    unsigned empty = chosen(none_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
+    unsigned empty = chosen(no_bits_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
     unsigned bits = ((1u << left) - 1) & ~empty;
     vd value[3] = { add.a, add.b, add.c };
     unsigned hard[3];
     for (int k = 0; k < 3; k++) {
-      vm zero = none_of((vi)value[k], all_bits(INT64_MAX));
+      vm zero = no_bits_of((vi)value[k], all_bits(INT64_MAX));
       /* A +0 in part 1 or 2 is only "nothing left over". Added as +0 it would make a sum of -0
        * into +0. */
-      if (k) value[k] = pick(zero, all(-0.0), value[k]);
+      if (k) value[k] = pick_lanes(zero, all(-0.0), value[k]);
       hard[k] = lanes_add(&at, value[k], bits);
     }
     lanes_store(into, first + i, left, &at);

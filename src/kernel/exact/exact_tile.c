@@ -7,10 +7,10 @@
  *     | 1,024 of  |      |<------------------------- 53 bits of a value -->|
  *     |<---------- high: multiples of 2^(G-41) --->|<---- low: the rest -->|
  *
- * `high` starts at 1.5 * 2^(G+11), so that its last place is 2^(G-41) whatever is added, and what
- * an addition rounds away goes to `low`, where it is exact too: at most 2^(G-42) each, 1,024 of
- * them, multiples of 2^(G-84). Invariant: what a loop reports as done, it added exactly; the
- * window (tsr__grid) is only a guess, and values outside it are added one by one.
+ * `high` starts at 1.5 * 2^(G+11), so its last place stays 2^(G-41), and each addition's rounding
+ * error goes to `low`, where it is exact too: at most 2^(G-42) each, 1,024 of them, multiples of
+ * 2^(G-84). Invariant: a loop adds exactly all that it reports as done; the window (tsr__grid) is
+ * only a guess, and values outside it are added one by one.
  *
  * The quick loops assume that all values lie in the window and find out at the end. The
  * careful loop tests each value, and leaves out those that do not. */
@@ -20,7 +20,7 @@
 
 enum {
   STEP = 4 * LANES, /* four chains hide the latency of additions */
-  AHEAD = 2048,     /* bytes; a prefetch behind the end of the operand does nothing */
+  AHEAD = 2048,     /* bytes; a prefetch after the end of the operand does nothing */
   FEW = 16,         /* more values outside the window than this: guess again */
   LONG_STREAK = 128
 };
@@ -54,11 +54,11 @@ typedef struct operand {
   int n;
 } operand;
 
-/* What was added exactly, and which elements remain to be added one by one. `part` and `square`
- * are doubles that together are the exact sum of what was in the window. */
+/* The exact sum so far, and the elements that remain to be added one by one. `part` and `square`
+ * are doubles that together are the exact sum of the values in the window. */
 typedef struct tile {
   double part[2];   /* of x */
-  double square[4]; /* of x * x */
+  double square[4]; /* sum of x * x */
   uint32_t flags;
   int rest_count;
   uint32_t rest[TSR__TILE / 32]; /* bits */
@@ -69,7 +69,7 @@ typedef struct chain {
 } chain;
 
 /* 2^exponent from its bits; the limits keep it normal. */
-INLINE double power(int exponent)
+INLINE double power_of_exponent(int exponent)
 {
   uint64_t bits = (uint64_t)(exponent + 1023) << 52;
   double out;
@@ -78,23 +78,23 @@ INLINE double power(int exponent)
 }
 
 /* 1.5 and not 1: then adding numbers of either sign never changes the exponent of `high`. */
-INLINE vd magic_of(int exponent)
+INLINE vd magic_of_exponent(int exponent)
 {
-  return all(1.5 * power(exponent + 11));
+  return all(1.5 * power_of_exponent(exponent + 11));
 }
 
-INLINE vi border_of(int exponent)
+INLINE vi border_of_window(int exponent)
 {
   return all_bits((int64_t)(exponent + 1023) << 52);
 }
 
 INLINE chain chain_begin(int exponent)
 {
-  return (chain){ magic_of(exponent), all(0) };
+  return (chain){ magic_of_exponent(exponent), all(0) };
 }
 
-/* next - high is what the addition took, exactly, as both have equal last places; the rest of the
- * value goes to `low`, which the file's drawing shows to have room for it. */
+/* next - high is the exact part that the addition took, as both have equal last places; the rest of
+ * the value goes to `low`, which the file's drawing shows to have room for it. */
 INLINE void chain_add(chain *c, vd value)
 {
   vd next = c->high + value;
@@ -119,7 +119,7 @@ INLINE void chain_add_some(chain *c, vd value, vm mask)
   c->low = add_some(mask, c->low, value - (next - c->high));
   c->high = next;
 #else
-  chain_add(c, keep(mask, value));
+  chain_add(c, keep_lanes(mask, value));
 #endif
 }
 
@@ -133,18 +133,18 @@ INLINE void chains_begin(chain c[4], int exponent)
  * below 53 bits. */
 INLINE void chains_end(const chain c[4], int exponent, double part[2])
 {
-  vd magic = magic_of(exponent);
-  part[0] = across(((c[0].high - magic) + (c[1].high - magic)) +
-                   ((c[2].high - magic) + (c[3].high - magic)));
-  part[1] = across((c[0].low + c[1].low) + (c[2].low + c[3].low));
+  vd magic = magic_of_exponent(exponent);
+  part[0] = sum_of_lanes(((c[0].high - magic) + (c[1].high - magic)) +
+                         ((c[2].high - magic) + (c[3].high - magic)));
+  part[1] = sum_of_lanes((c[0].low + c[1].low) + (c[2].low + c[3].low));
 }
 
-INLINE unsigned bits_at(const uint64_t *mask, int i)
+INLINE unsigned lane_bits_at(const uint64_t *mask, int i)
 {
   return (unsigned)(mask[i >> 6] >> (i & 63));
 }
 
-INLINE unsigned below(int count)
+INLINE unsigned bits_below(int count)
 {
   return (1u << count) - 1;
 }
@@ -152,21 +152,21 @@ INLINE unsigned below(int count)
 /* LANES values from i on, of which `left` exist. */
 INLINE vd load_at(const operand *in, int i, int left, bool narrow)
 {
-  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, left) : load_f32(in->f32 + i);
-  return left < LANES ? load_some(in->f64 + i, left) : load(in->f64 + i);
+  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, left) : load_floats(in->f32 + i);
+  return left < LANES ? load_some_doubles(in->f64 + i, left) : load_doubles(in->f64 + i);
 }
 
-/* Asks for what the next tile is likely to read: the hardware alone is late where memory, not
- * arithmetic, is the limit. */
+/* Prefetches the lines that the next tile is likely to read: the hardware alone is late where
+ * memory, not arithmetic, is the limit. */
 INLINE void fetch_ahead(const void *at, size_t bytes)
 {
   for (size_t i = 0; i < bytes; i += 64)
     __builtin_prefetch((const void *)((uintptr_t)at + AHEAD + i));
 }
 
-/* Of the chosen lanes those whose values must lie in the window: zeros need not, as adding them
- * changes nothing. Columns of counts are full of them, so that one look at each value here saves
- * the careful loop; without masks in registers it would cost as much as that. */
+/* The chosen lanes whose values must lie in the window: zeros need not, as adding them changes
+ * nothing. Columns of counts are full of them, so that one look at each value here saves the
+ * careful loop; without masks in registers it would cost as much as that. */
 INLINE vm matter(vm mask, vd value)
 {
 #ifdef LANES_AVX512
@@ -181,12 +181,12 @@ INLINE vm matter(vm mask, vd value)
  * branch. */
 INLINE bool any_bits(vi bits, int64_t test)
 {
-  return chosen(none_of(bits, all_bits(test))) != below(LANES);
+  return chosen(no_bits_of(bits, all_bits(test))) != bits_below(LANES);
 }
 
 /* ---- the quick loop over f64 --------------------------------------------------------------- */
 
-/* `far` collects for all values what FAR32 would show for one that is not in the window. */
+/* `far` collects the differences of all values, in which FAR32 shows a value outside the window. */
 typedef struct quick {
   chain c[4];
   vi first, far; /* the window's border; differences to it, or-ed */
@@ -195,7 +195,7 @@ typedef struct quick {
 /* Two vectors, on chains k and k + 1. */
 INLINE void quick_two(quick *q, int k, vd one, vd two)
 {
-  const vm every = choose(~0u);
+  const vm every = mask_of_bits(~0u);
   q->far = or3(q->far, keep_bits(matter(every, one), distance(one, q->first)),
                keep_bits(matter(every, two), distance(two, q->first)));
   chain_add(&q->c[k], one);
@@ -204,8 +204,8 @@ INLINE void quick_two(quick *q, int k, vd one, vd two)
 
 INLINE void quick_two_some(quick *q, int k, const double *x, unsigned bits)
 {
-  vm mask = choose(bits), mask2 = choose(bits >> LANES);
-  vd one = load(x), two = load(x + LANES);
+  vm mask = mask_of_bits(bits), mask2 = mask_of_bits(bits >> LANES);
+  vd one = load_doubles(x), two = load_doubles(x + LANES);
   q->far = or3(q->far, keep_bits(matter(mask, one), distance(one, q->first)),
                keep_bits(matter(mask2, two), distance(two, q->first)));
   chain_add_some(&q->c[k], one, mask);
@@ -222,19 +222,20 @@ INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
 {
   fetch_ahead(x + i, STEP * sizeof *x);
   if (!mask) {
-    quick_two(q, 0, load(x + i), load(x + i + LANES));
-    quick_two(q, 2, load(x + i + 2 * LANES), load(x + i + 3 * LANES));
+    quick_two(q, 0, load_doubles(x + i), load_doubles(x + i + LANES));
+    quick_two(q, 2, load_doubles(x + i + 2 * LANES), load_doubles(x + i + 3 * LANES));
     return;
   }
-  unsigned bits = bits_at(mask, i);
+  unsigned bits = lane_bits_at(mask, i);
   quick_two_some(q, 0, x + i, bits);
   quick_two_some(q, 2, x + i + 2 * LANES, bits >> 2 * LANES);
 }
 
-/* False: some value was outside. What was computed is worthless then, and nothing was changed. */
+/* False: some value was outside. The computed parts are worthless then, and the caller's state is
+ * unchanged. */
 INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uint64_t *mask)
 {
-  quick q = { .first = border_of(exponent - 32) };
+  quick q = { .first = border_of_window(exponent - 32) };
   chains_begin(q.c, exponent);
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) quick_step(&q, in->f64, i, mask);
@@ -242,8 +243,8 @@ INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uin
    * 1,024 values and gets few. */
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
-    unsigned bits = mask ? bits_at(mask, i) : ~0u;
-    quick_some(&q, load_at(in, i, left, false), choose(bits & below(left)));
+    unsigned bits = mask ? lane_bits_at(mask, i) : ~0u;
+    quick_some(&q, load_at(in, i, left, false), mask_of_bits(bits & bits_below(left)));
   }
   chains_end(q.c, exponent, part);
   return !any_bits(q.far, FAR32);
@@ -283,7 +284,7 @@ INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 {
   quick32_test(q, x, bits);
   for (int k = 0; k < 4; k++)
-    q->sum[k] = add_some(choose(bits >> k * LANES), q->sum[k], load_f32(x + k * LANES));
+    q->sum[k] = add_some(mask_of_bits(bits >> k * LANES), q->sum[k], load_floats(x + k * LANES));
 }
 
 INLINE void quick32_all(quick32 *q, const float *x)
@@ -303,19 +304,19 @@ INLINE void quick32_test(quick32 *q, const float *x, unsigned bits)
 INLINE void quick32_all(quick32 *q, const float *x)
 {
   quick32_test(q, x, ~0u);
-  for (int k = 0; k < 4; k++) q->sum[k] += load_f32(x + k * LANES);
+  for (int k = 0; k < 4; k++) q->sum[k] += load_floats(x + k * LANES);
 }
 
 INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 {
   for (int k = 0; k < 4; k++)
-    quick32_some(q, k, load_f32(x + k * LANES), choose(bits >> k * LANES));
+    quick32_some(q, k, load_floats(x + k * LANES), mask_of_bits(bits >> k * LANES));
 }
 #endif
 
 INLINE quick32 quick32_begin(int exponent)
 {
-  quick32 q = { .first = border_of(exponent - 16) };
+  quick32 q = { .first = border_of_window(exponent - 16) };
   /* The border as an f32 has it: values are compared before they are widened, twice as many at
    * once. */
   q.first_word = (vw){ 0 } + ((unsigned)(exponent - 16 + 127) << 23);
@@ -325,7 +326,7 @@ INLINE quick32 quick32_begin(int exponent)
 /* False: some value was outside. */
 INLINE bool quick32_end(const quick32 *q, double part[2])
 {
-  part[0] = across((q->sum[0] + q->sum[1]) + (q->sum[2] + q->sum[3]));
+  part[0] = sum_of_lanes((q->sum[0] + q->sum[1]) + (q->sum[2] + q->sum[3]));
   part[1] = 0;
   return !any_bits(q->far, FAR16) && !any_bits((vi)q->far_word, FAR16_F32);
 }
@@ -336,13 +337,13 @@ INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uin
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) {
     fetch_ahead(in->f32 + i, STEP * sizeof *in->f32);
-    if (mask) quick32_chosen(&q, in->f32 + i, bits_at(mask, i));
+    if (mask) quick32_chosen(&q, in->f32 + i, lane_bits_at(mask, i));
     else quick32_all(&q, in->f32 + i);
   }
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
-    unsigned bits = mask ? bits_at(mask, i) : ~0u;
-    quick32_some(&q, 0, load_at(in, i, left, true), choose(bits & below(left)));
+    unsigned bits = mask ? lane_bits_at(mask, i) : ~0u;
+    quick32_some(&q, 0, load_at(in, i, left, true), mask_of_bits(bits & bits_below(left)));
   }
   return quick32_end(&q, part);
 }
@@ -358,15 +359,15 @@ INLINE bool quick_squares(tile *t, int exponent, const operand *in)
     fetch_ahead(in->f32 + i, STEP * sizeof *in->f32);
     quick32_test(&q, in->f32 + i, ~0u);
     for (int k = 0; k < 4; k++) {
-      vd value = load_f32(in->f32 + i + k * LANES);
+      vd value = load_floats(in->f32 + i + k * LANES);
       q.sum[k] = add_aside(q.sum[k], value);
       chain_add_square(&c[k], value);
     }
   }
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
-    vd value = load_at(in, i, left, true); /* zeros behind the end */
-    quick32_some(&q, 0, value, choose(below(left)));
+    vd value = load_at(in, i, left, true); /* zeros after the end */
+    quick32_some(&q, 0, value, mask_of_bits(bits_below(left)));
     chain_add_square(&c[0], value);
   }
   chains_end(c, 2 * exponent, t->square);
@@ -384,26 +385,26 @@ typedef struct window {
 
 INLINE vm in_window(const window *w, vd value)
 {
-  return none_of(distance(value, w->first), w->far);
+  return no_bits_of(distance(value, w->first), w->far);
 }
 
 /* Adds the values of the window; returns the bits of the others. In a plain window additions
  * do not round, and `high` alone takes the sum. */
 INLINE unsigned careful_add(chain *c, const window *w, vd value, vm mask)
 {
-  vm in = in_window(w, value), take = both(in, mask);
+  vm in = in_window(w, value), take = both_masks(in, mask);
   if (w->plain) c->high = add_some(take, c->high, value);
   else chain_add_some(c, value, take);
-  return below(LANES) & ~chosen(in);
+  return bits_below(LANES) & ~chosen(in);
 }
 
 /* Eight elements that exist; returns the bits of those left out, chosen or not. */
 INLINE unsigned careful_eight(chain *c, const window *w, const operand *in, int at, bool narrow)
 {
-  unsigned out = 0, bits = in->mask ? bits_at(in->mask, at) : ~0u;
+  unsigned out = 0, bits = in->mask ? lane_bits_at(in->mask, at) : ~0u;
   for (int k = 0; k < 8 / LANES; k++) {
     vd value = load_at(in, at + k * LANES, LANES, narrow);
-    out |= careful_add(&c[k], w, value, choose(bits >> k * LANES)) << k * LANES;
+    out |= careful_add(&c[k], w, value, mask_of_bits(bits >> k * LANES)) << k * LANES;
   }
   return out;
 }
@@ -414,9 +415,9 @@ INLINE unsigned careful_tail(chain *c, const window *w, const operand *in, int f
   unsigned out = 0;
   for (int at = from; at < in->n; at += LANES) {
     int left = in->n - at < LANES ? in->n - at : LANES;
-    unsigned bits = (in->mask ? bits_at(in->mask, at) : ~0u) & below(left);
+    unsigned bits = (in->mask ? lane_bits_at(in->mask, at) : ~0u) & bits_below(left);
     vd value = load_at(in, at, left, in->f32 != NULL);
-    out |= (bits & careful_add(c, w, value, choose(bits))) << (at - from);
+    out |= (bits & careful_add(c, w, value, mask_of_bits(bits))) << (at - from);
   }
   return out;
 }
@@ -433,7 +434,7 @@ INLINE bool careful_sum(tile *t, chain c[4], const window *w, const operand *in,
     out |= careful_eight(c + (8 / LANES & 3), w, in, i + 8, narrow) << 8;
     out |= careful_eight(c + (16 / LANES & 3), w, in, i + 16, narrow) << 16;
     out |= careful_eight(c + (24 / LANES & 3), w, in, i + 24, narrow) << 24;
-    if (in->mask) out &= bits_at(in->mask, i);
+    if (in->mask) out &= lane_bits_at(in->mask, i);
     t->rest[i / 32] = out;
     any |= out;
   }
@@ -445,7 +446,7 @@ INLINE bool careful_sum(tile *t, chain c[4], const window *w, const operand *in,
  * its own for that, as the quick ones are. */
 INLINE bool careful_wide(tile *t, int exponent, const operand *in, bool narrow)
 {
-  window w = { border_of(exponent - 32), all_bits(FAR32), false };
+  window w = { border_of_window(exponent - 32), all_bits(FAR32), false };
   chain c[4];
   chains_begin(c, exponent);
   bool any = in->mask ? careful_sum(t, c, &w, in, narrow)
@@ -457,17 +458,17 @@ INLINE bool careful_wide(tile *t, int exponent, const operand *in, bool narrow)
 /* f32 of 16 binades, as in quick_f32. */
 static bool careful_f32(tile *t, int exponent, const operand *in)
 {
-  window w = { border_of(exponent - 16), all_bits(FAR16), true };
+  window w = { border_of_window(exponent - 16), all_bits(FAR16), true };
   chain c[4] = { { all(0), all(0) }, { all(0), all(0) }, { all(0), all(0) }, { all(0), all(0) } };
   bool any = in->mask ? careful_sum(t, c, &w, in, true)
                       : careful_sum(t, c, &w, &(operand){ NULL, in->f32, NULL, in->n }, true);
-  t->part[0] = across((c[0].high + c[1].high) + (c[2].high + c[3].high));
+  t->part[0] = sum_of_lanes((c[0].high + c[1].high) + (c[2].high + c[3].high));
   t->part[1] = 0;
   return any;
 }
 
-/* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
- * 16 binades fill one of 32; what they lack is below 2^-53 of them.
+/* x, the rounded square and its rounding error: each on its own grid. The squares of a window of 16
+ * binades fill one of 32; their errors are below 2^-53 of them.
  *
  *    x          grid of exponent G          p = rounded x x     grid of 2 G
  *                                           e = x x - p         grid of 2 G - 53 (f64 only) */
@@ -481,21 +482,21 @@ INLINE unsigned square_add(squarer *s, int k, vd value, unsigned bits, bool narr
 {
   vd product;
   vm inside = in_window(&s->w, value);
-  /* Zeroed before squaring: what is outside must not become an infinity that masks cannot undo. */
-  value = keep(both(inside, choose(bits)), value);
-  vd lacks = square(value, &product);
+  /* Zeroed before squaring: a value outside must not become an infinity that masks cannot undo. */
+  value = keep_lanes(both_masks(inside, mask_of_bits(bits)), value);
+  vd lacks = square_terms(value, &product);
   chain_add(&s->x[k], value);
   chain_add(&s->p[k], product);
   if (!narrow) chain_add(&s->e[k], lacks);
-  return bits & below(LANES) & ~chosen(inside);
+  return bits & bits_below(LANES) & ~chosen(inside);
 }
 
 /* Two chains as one. */
 INLINE void pair_end(const chain c[2], int exponent, double part[2])
 {
-  vd magic = magic_of(exponent);
-  part[0] = across((c[0].high - magic) + (c[1].high - magic));
-  part[1] = across(c[0].low + c[1].low);
+  vd magic = magic_of_exponent(exponent);
+  part[0] = sum_of_lanes((c[0].high - magic) + (c[1].high - magic));
+  part[1] = sum_of_lanes(c[0].low + c[1].low);
 }
 
 INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow)
@@ -503,7 +504,7 @@ INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow
   uint32_t out = 0;
   for (int at = from; at < in->n; at += LANES) {
     int left = in->n - at < LANES ? in->n - at : LANES;
-    unsigned bits = (in->mask ? bits_at(in->mask, at) : ~0u) & below(left);
+    unsigned bits = (in->mask ? lane_bits_at(in->mask, at) : ~0u) & bits_below(left);
     out |= square_add(s, 0, load_at(in, at, left, narrow), bits, narrow) << (at - from);
   }
   return out;
@@ -511,9 +512,9 @@ INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow
 
 INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
 {
-  /* What a rounded product lacks is at most half of its last place, 2^-53 of its size. */
+  /* The error of a rounded product is at most half of its last place, 2^-53 of its size. */
   const int high = 2 * exponent, low = 2 * exponent - 53;
-  squarer s = { .w = { border_of(exponent - 16), all_bits(FAR16), true } };
+  squarer s = { .w = { border_of_window(exponent - 16), all_bits(FAR16), true } };
   for (int k = 0; k < 2; k++) {
     s.x[k] = chain_begin(exponent);
     s.p[k] = chain_begin(high);
@@ -522,7 +523,7 @@ INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow
   uint32_t any = 0;
   int i = 0;
   for (; i + 32 <= in->n; i += 32) {
-    uint32_t out = 0, bits = in->mask ? bits_at(in->mask, i) : ~0u;
+    uint32_t out = 0, bits = in->mask ? lane_bits_at(in->mask, i) : ~0u;
     for (int k = 0; k < 32; k += 2 * LANES) {
       vd one = load_at(in, i + k, LANES, narrow), two = load_at(in, i + k + LANES, LANES, narrow);
       out |= square_add(&s, 0, one, bits >> k, narrow) << k;
@@ -552,13 +553,13 @@ INLINE uint32_t flag_of(double value)
 }
 
 /* Which of 32 elements are zeros, or specials: `test` bits all clear, of the value or of its
- * complement. Elements behind the end may show as zeros here; `rest` has no bits for them. */
+ * complement. Elements after the end may show as zeros here; `rest` has no bits for them. */
 INLINE uint32_t all_clear(const operand *in, int at, int64_t test, int64_t flip)
 {
   uint32_t out = 0;
   for (int i = 0; i < 32 && at + i < in->n; i += LANES) {
     vd value = load_at(in, at + i, in->n - at - i, in->f32 != NULL);
-    out |= (uint32_t)chosen(none_of((vi)value ^ all_bits(flip), all_bits(test))) << i;
+    out |= (uint32_t)chosen(no_bits_of((vi)value ^ all_bits(flip), all_bits(test))) << i;
   }
   return out;
 }
@@ -588,7 +589,7 @@ static uint32_t settle_word(tile *t, const operand *in, int at, uint32_t rest)
 /* After a careful loop that left something out. The careful loop leaves out zeros (far below
  * every window) and specials as well as values; only values cost something, so the others are
  * taken out first, before FEW is asked. */
-static void settle(tile *t, const operand *in)
+static void settle_tile(tile *t, const operand *in)
 {
   t->flags = 0;
   t->rest_count = 0;
@@ -609,9 +610,9 @@ static uint32_t flags_of_zero(const operand *in)
   uint32_t flags = 0;
   for (int i = 0; i < in->n && !(flags & TSR__SAW_OTHER); i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
-    unsigned bits = (in->mask ? bits_at(in->mask, i) : ~0u) & below(left);
+    unsigned bits = (in->mask ? lane_bits_at(in->mask, i) : ~0u) & bits_below(left);
     vd value = load_at(in, i, left, in->f32 != NULL);
-    unsigned negative = chosen(none_of((vi)value ^ INT64_MIN, all_bits(-1))) & bits;
+    unsigned negative = chosen(no_bits_of((vi)value ^ INT64_MIN, all_bits(-1))) & bits;
     if (negative) flags |= TSR__SAW_NEG_ZERO;
     if (bits != negative) flags |= TSR__SAW_OTHER;
   }
@@ -625,7 +626,7 @@ static void histogram(uint16_t seen[2048], const operand *in)
 {
   memset(seen, 0, 2048 * sizeof seen[0]);
   for (int i = 0; i < in->n; i++) {
-    if (in->mask && !(bits_at(in->mask, i) & 1)) continue;
+    if (in->mask && !(lane_bits_at(in->mask, i) & 1)) continue;
     double value = value_at(in, i);
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -633,11 +634,11 @@ static void histogram(uint16_t seen[2048], const operand *in)
   }
 }
 
-/* Moves the window to where it holds most of the values, with some room above them. Returns
- * whether it moved. `inside` slides over the histogram. A plateau of equally good windows is
- * remembered from first to last, and the one with room above is taken, since larger values are
- * what comes next more often. */
-static bool guess(tsr__grid *grid, const operand *in, limits to)
+/* Moves the window to where it holds most of the values, with some room above them. Returns whether
+ * it moved. `inside` slides over the histogram. Several windows may hold equally many values; the
+ * first and the last of them are remembered, and the one with room above is taken, since larger
+ * values follow more often. */
+static bool guess_window(tsr__grid *grid, const operand *in, limits to)
 {
   uint16_t seen[2048];
   histogram(seen, in);
@@ -682,7 +683,7 @@ static void quick_failed(tsr__grid *grid, const operand *in, limits to)
     grid->streak = 1;
     return;
   }
-  guess(grid, in, to);
+  guess_window(grid, in, to);
   grid->streak = grid->streak < 16 ? 16 : LONG_STREAK;
   grid->careful = grid->streak;
 }
@@ -702,11 +703,11 @@ INLINE bool quick_loop(tile *t, int exponent, const operand *in, bool narrow)
 static void settle_if(bool any, tile *t, const operand *in)
 {
   t->rest_count = 0;
-  if (any) settle(t, in);
+  if (any) settle_tile(t, in);
 }
 
-/* Tries the window as it is, then a better one; of f32 that still do not fit, a wide one. More
- * than FEW left over means that the window is wrong, not that the values are wild. */
+/* Tries the window as it is, then a better one; f32 values that still do not fit get a wide one.
+ * More than FEW left over means that the window is wrong, not that the values are wild. */
 INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   limits to = narrow ? limits_f32 : limits_f64;
@@ -715,12 +716,12 @@ INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narro
                      : careful_wide(t, grid->exponent, in, false),
               t, in);
     if (t->rest_count <= FEW) return;
-    if (!guess(grid, in, to)) break;
+    if (!guess_window(grid, in, to)) break;
   }
   if (narrow && t->rest_count > FEW) settle_if(careful_wide(t, grid->exponent, in, true), t, in);
 }
 
-/* The sum of a tile: what is not in t->part is in t->flags or waits in t->rest. */
+/* The sum of a tile: each value is in t->part, in t->flags or waits in t->rest. */
 INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   limits to = narrow ? limits_f32 : limits_f64;
@@ -758,12 +759,12 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
   }
   for (int tries = 0; tries < 2; tries++) {
     settle_if(careful_spread(t, grid->exponent, in, narrow), t, in);
-    if (t->rest_count <= FEW || !guess(grid, in, limits_spread)) break;
+    if (t->rest_count <= FEW || !guess_window(grid, in, limits_spread)) break;
   }
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
 }
 
-/* ---- where the sums go ----------------------------------------------------------------------- */
+/* ---- adding a tile to accumulators ----------------------------------------------------------- */
 
 /* Calls for each element that waits: `i` is its index. The second loop runs over the set bits of
  * a word; its condition sets `i` on the way. */
@@ -774,7 +775,7 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
 
 /* Two additions to the accumulator for a tile of 1,024 values: this is why exact sums are as fast
  * as memory. */
-INLINE void add_parts(tsr__acc *acc, const tile *t)
+INLINE void add_tile_parts(tsr__acc *acc, const tile *t)
 {
   acc->flags |= t->flags;
   if (t->part[0] != 0) tsr__acc_add(acc, t->part[0]);
@@ -785,7 +786,7 @@ INLINE void sum_to_acc(tsr__acc *acc, tsr__grid *grid, const operand *in, bool n
 {
   tile t;
   sum_tile(&t, grid, in, narrow);
-  add_parts(acc, &t);
+  add_tile_parts(acc, &t);
   EACH_REST(i, &t, in->n) tsr__acc_add(acc, value_at(in, (int)i));
 }
 
@@ -812,7 +813,7 @@ INLINE void spread_to_acc(tsr__spread *out, tsr__grid *grid, const operand *in, 
 {
   tile t;
   spread_tile(&t, grid, in, narrow);
-  add_parts(&out->sum, &t);
+  add_tile_parts(&out->sum, &t);
   if (t.flags) out->squares.flags |= flags_squared(t.flags);
   for (int k = 0; k < 4; k++)
     if (t.square[k] != 0) tsr__acc2_add(&out->squares, t.square[k]);
@@ -830,8 +831,8 @@ static void spread_f64(tsr__spread *out, tsr__grid *grid, const double *x, int n
   spread_to_acc(out, grid, &in, false);
 }
 
-static void spread_f32(tsr__spread *out, tsr__grid *grid, const float *x, int n,
-                       const uint64_t *mask)
+static void spread_tile_f32(tsr__spread *out, tsr__grid *grid, const float *x, int n,
+                            const uint64_t *mask)
 {
   operand in = { .f32 = x, .mask = mask, .n = n };
   spread_to_acc(out, grid, &in, true);
@@ -911,7 +912,7 @@ const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
   .sum_f64 = sum_f64,
   .sum_f32 = sum_f32,
   .spread_f64 = spread_f64,
-  .spread_f32 = spread_f32,
+  .spread_f32 = spread_tile_f32,
   .sum_i64 = TSR__ISA_NAME(tsr__sum_i64),
   .sum_i32 = TSR__ISA_NAME(tsr__sum_i32),
   .spread_i64 = TSR__ISA_NAME(tsr__spread_i64),

@@ -1,8 +1,8 @@
 /* Reducers over tiles of at most 1,024 elements: the fast way into the accumulators of exact.h.
  *
- * They are compiled once for each instruction set; all give the same accumulator values, to the
- * last bit. `mask` chooses elements: bit i of the little-endian bit string `mask[]` takes
- * element i; NULL takes all. Only elements 0 .. n - 1 are read, chosen or not. */
+ * Each instruction set has its own compiled copy; all give the same accumulator values, to the last
+ * bit. `mask` chooses elements: bit i of the little-endian bit string `mask[]` takes element i;
+ * NULL takes all. Only elements 0 .. n - 1 are read, chosen or not. */
 #ifndef TSR_KERNEL_EXACT_TILE_H
 #define TSR_KERNEL_EXACT_TILE_H
 
@@ -14,15 +14,15 @@ enum { TSR__BINS_BLOCK = 512 };
 
 enum { TSR__TILE = 1024 };
 
-/* What a caller keeps between tiles of the same data, one a worker and column: a guess of how
- * large the values are. It changes how fast a sum is, never what it is. Start with zeros. */
+/* State that a caller keeps between tiles of the same data, one a worker and column: a guess of how
+ * large the values are. The guess changes how fast a sum is, never its value. Start with zeros. */
 typedef struct tsr__grid {
   int16_t exponent; /* values below 2^exponent, and not far below it, are fast */
   uint8_t careful;  /* so many tiles yet to take with the careful loop */
   uint8_t streak;   /* how many to take next time */
 } tsr__grid;
 
-/* Both sums that var and std need. */
+/* The two sums that var and std need. */
 typedef struct tsr__spread {
   tsr__acc sum;
   tsr__acc2 squares;
@@ -68,8 +68,8 @@ typedef struct tsr__exact_ops {
                           const uint64_t *mask);
   void (*rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                           const uint64_t *mask);
-  /* x as whole numbers of `unit`, a power of two, smaller than TSR__BINS_MOST in size; where one is
-   * none, 0, and bit i of `left`. Of at most TSR__BINS_BLOCK values. */
+  /* x as whole numbers of `unit`, a power of two, smaller than TSR__BINS_MOST in size; any other
+   * value gives 0 and sets bit i of `left`. `x` has at most TSR__BINS_BLOCK values. */
   void (*whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x, double unit);
   /* Adds element i of `from` to element first + i of `into`. */
   void (*rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
@@ -86,9 +86,9 @@ typedef struct tsr__exact_ops {
   /* Adds column i of x to element at.element + i, and its squares to at.squares where
    * that is there. */
   void (*rows_down_f32)(tsr__rows_at at, const tsr__columns *x);
-  /* The sum of some values each: out[i] of x[0][i], x[1][i], .. As f32 are added it is the sum
-   * itself; of f64 the sum is rounded. Where that cannot be said without an accumulator, bit i of
-   * `left` is set; of at most a tile. */
+  /* The sum of some values each: out[i] of x[0][i], x[1][i], .. f32 values give the exact sum; f64
+   * values give the rounded sum. Bit i of `left` is set if only an accumulator can tell the sum; at
+   * most a tile of elements. */
   void (*few_f32)(double *out, uint64_t *left, const tsr__few *x);
   /* The same times a power of two, rounded to f32. */
   void (*few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale);
@@ -97,7 +97,7 @@ typedef struct tsr__exact_ops {
 
 #define TSR__ISA_PASTE_(name, isa) name##_##isa
 #define TSR__ISA_PASTE(name, isa) TSR__ISA_PASTE_(name, isa)
-/* In a *_tile.c file: the name with the instruction set behind it. */
+/* In a *_tile.c file: the name with the instruction set appended. */
 #define TSR__ISA_NAME(name) TSR__ISA_PASTE(name, TSR__ISA)
 #define TSR__ISA_TEXT_(isa) #isa
 #define TSR__ISA_TEXT(isa) TSR__ISA_TEXT_(isa)

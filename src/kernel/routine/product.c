@@ -9,13 +9,13 @@
  *            '-----------'                    in the task's memory and written at the end
  *
  * Columns that several blocks of rows meet, of one device or of several that have the same ones,
- * are packed before, once for all: a stripe of columns with all of the depth at a time. What is met
- * once or by little is not packed at all: rows of few columns, columns of few rows, and the rows of
- * a matrix that meet a vector are read where they lie.
+ * are packed before, once for all: a stripe of columns with all of the depth at a time. Operands
+ * that are read once or by few are not packed at all: rows of few columns, columns of few rows, and
+ * the rows of a matrix that meet a vector are read where they lie.
  *
  * Invariant: an element takes its products in order of the depth, all of which is here, so neither
- * blocks nor workers can show. Where leaves are asked for, each is such a chain, and they are added
- * as a tree of which whole nodes may lie on other devices. */
+ * blocks nor workers change a result. If leaves are asked for, each leaf is such a chain, and
+ * leaves are added as a tree, whose whole nodes may lie on other devices. */
 #include "kernel/routine/product.h"
 
 #include "topology/half.h"
@@ -26,40 +26,40 @@
  * Together they fit the second cache, so that each is read from memory once for all pairs of
  * panels. */
 enum {
-  DEPTH = 264,      /* at most; 784 is three of it */
-  ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
+  DEPTH = 264,          /* at most; 784 is three of it */
+  ROW_BYTES = 1344,     /* a block's rows at one k: with COLUMN_BYTES and DEPTH they */
   COLUMN_BYTES = 2048,  /* fit the second cache */
   TILES = 10,           /* more levels than leaves that fit DEPTH have, and one */
-  LINE_BYTES = 8192,    /* of the columns of a block of one row that is not packed */
-  LINE_COLUMNS = 256,   /* of them where columns are lines: tasks small enough to be dealt evenly */
-  FEW_PANELS = 4,       /* of columns, that meet rows where they lie */
-  PAGE = 4096,          /* bytes: what lies so far apart shares a set of the first cache */
+  LINE_BYTES = 8192,    /* columns of a block of one row that is not packed */
+  LINE_COLUMNS = 256,   /* columns where these are lines: tasks small enough to share evenly */
+  FEW_PANELS = 4,       /* panels of columns that read rows in place */
+  PAGE = 4096,          /* bytes: elements so far apart share a set of the first cache */
   NARROW = 1024,        /* bytes from a line of such columns to the next, at most */
-  LINE_DEPTH = 1 << 16, /* of those at a time: who wants to stop waits for no more */
-  THIN = 128,           /* of the depth at a time, where one panel of rows is all there is */
+  LINE_DEPTH = 1 << 16, /* their depth at a time: a cancelled call waits for no more */
+  THIN = 128,           /* the depth at a time, if there is one panel of rows only */
   SHARED = 16 << 20,    /* bytes of columns that are packed before */
-  PACKED = 128,         /* of these columns a task packs at DEPTH */
+  PACKED = 128,         /* columns that a task packs at DEPTH */
   SMALL = 1 << 17,      /* products that are not worth waking a worker for */
-  TASKS = 4             /* a worker should have, where they are no smaller than that */
+  TASKS = 4             /* tasks a worker, if none becomes smaller than SMALL */
 };
 
 typedef struct blocking {
   const tsr__product_call *call;
   enum tsr__product_kind kind;
   const tsr__products *ops;
-  size_t size;           /* of a number of the kind */
-  int rows, columns;     /* of a block, whole panels */
-  int levels;            /* of blocks that wait for their neighbours, where there are leaves */
+  size_t size;           /* bytes of a number of the kind */
+  int rows, columns;     /* size of a block, whole panels */
+  int levels;            /* levels of blocks that wait for their neighbours, with leaves */
   int64_t column, width; /* the stripe of columns that is done now */
   char *panels;          /* packed columns of the stripe; NULL: each task packs its own */
-  int64_t *panels_at;    /* of each part where they begin there */
-  int64_t *first;        /* of each part its first task, and their number behind them */
+  int64_t *panels_at;    /* [part]: place of its first panel in `panels` */
+  int64_t *first;        /* [part]: its first task; at the end the number of tasks */
   int64_t together;      /* so many small products are one task */
   _Atomic bool failed;
   tsr__progress progress;
 } blocking;
 
-static int64_t blocks_of(int64_t size, int64_t block)
+static int64_t count_blocks(int64_t size, int64_t block)
 {
   return (size + block - 1) / block;
 }
@@ -73,27 +73,27 @@ void tsr__product_add(tsr__product_part *part, int side, tsr__product_index inde
   list->size *= index.size;
 }
 
-/* Where elements of a list lie in two arrays; by which members, LEFT, RIGHT and OUT say. */
+/* The arrays of a product: each has its member of an index's steps. */
 enum { LEFT, RIGHT, OUT };
 
-static int64_t step_of(const tsr__product_index *index, int array)
+static int64_t index_step_in(const tsr__product_index *index, int array)
 {
   return array == LEFT ? index->left : array == RIGHT ? index->right : index->out;
 }
 
 /* Offsets of elements first .. first + n - 1 of a list in an array; past its end the last.
  * Division once, then counting: an element's offset follows from the one before it. Elements
- * past the end repeat the last one, so that panels may be read whole: what they give is never
- * written. */
+ * past the end repeat the last one, so that panels may be read whole: their results are
+ * never written. */
 static void offsets(const tsr__product_list *list, int array, int64_t first, int64_t n,
                     int64_t *out)
 {
   int64_t at[TSR__PRODUCT_INDICES] = { 0 }, offset = 0, rest = first, last = list->count - 1;
-  int64_t step = last < 0 ? 0 : step_of(&list->at[last], array);
+  int64_t step = last < 0 ? 0 : index_step_in(&list->at[last], array);
   for (int64_t d = last; d >= 0; d--) {
     at[d] = rest % list->at[d].size;
     rest /= list->at[d].size;
-    offset += at[d] * step_of(&list->at[d], array);
+    offset += at[d] * index_step_in(&list->at[d], array);
   }
   for (int64_t i = 0, end; i < n; i = end) {
     bool past = first + i >= list->size || last < 0;
@@ -106,9 +106,9 @@ static void offsets(const tsr__product_list *list, int array, int64_t first, int
     offset -= (list->at[last].size - 1) * step;
     at[last] = 0;
     for (int64_t d = last - 1; d >= 0; d--) {
-      offset += step_of(&list->at[d], array);
+      offset += index_step_in(&list->at[d], array);
       if (++at[d] < list->at[d].size) break;
-      offset -= at[d] * step_of(&list->at[d], array);
+      offset -= at[d] * index_step_in(&list->at[d], array);
       at[d] = 0;
     }
   }
@@ -121,7 +121,7 @@ static int64_t offset_of(const tsr__product_list *list, int array, int64_t i)
   return offset;
 }
 
-/* Whether n offsets are so far from each other; of one `step` says nothing. */
+/* Whether n offsets are `step` from each other; a single offset always is. */
 static bool equidistant(const int64_t *at, int64_t n, int64_t step)
 {
   for (int64_t i = 1; i < n; i++)
@@ -129,14 +129,14 @@ static bool equidistant(const int64_t *at, int64_t n, int64_t step)
   return true;
 }
 
-/* Of each element where a run begins, how many from there on are known to lie one apart. Packing
- * copies such runs as vectors. Runs of one are always true, so where nothing is known that is
- * said. */
-static void find_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
-                      int64_t *run)
+/* Finds, for each element that begins a run, how many from there on are known to lie one apart.
+ * Packing copies such runs as vectors. Runs of one are always true, so they stand where nothing is
+ * known. */
+static void find_unit_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
+                           int64_t *run)
 {
   const tsr__product_index *last = list->count ? &list->at[list->count - 1] : NULL;
-  bool along = last && step_of(last, array) == 1;
+  bool along = last && index_step_in(last, array) == 1;
   int64_t left = along ? last->size - first % last->size : 1;
   for (int64_t i = 0; i < n; i += run[i], left = along ? last->size : 1)
     run[i] = left < n - i ? left : n - i;
@@ -148,22 +148,22 @@ typedef struct block {
   const blocking *plan;
   const tsr__product_part *part;
   int64_t row, column, rows, columns, depth; /* depth: of the whole part */
-  const char *left, *right;                  /* of its batch */
+  const char *left, *right;                  /* operands of its batch */
   char *out;
   bool packed;  /* its columns are, in `b` */
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready;  /* panels of columns may be read where they lie */
   bool direct; /* panels of rows are */
-  bool lines;  /* of one row, whose columns are lines */
+  bool lines;  /* one row, whose columns are lines */
   char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column;
-  int64_t *left_step, *right_step, *left_run, *right_run; /* of what of the depth is packed */
+  int64_t *left_step, *right_step, *left_run, *right_run; /* for the packed depth */
 } block;
 
 static int64_t whole_panels(int64_t n, int64_t panel)
 {
-  return blocks_of(n, panel) * panel;
+  return count_blocks(n, panel) * panel;
 }
 
 /* Whether columns are neighbours, in the kind of number that they are computed in. */
@@ -176,7 +176,7 @@ static bool reads_in_place(const blocking *plan, const tsr__product_part *part)
 
 /* Whether a part is one row, and its columns are lines along the depth, in the kind of number that
  * they are computed in: a matrix by a vector. */
-static bool has_lines(const blocking *plan, const tsr__product_part *part)
+static bool columns_are_lines(const blocking *plan, const tsr__product_part *part)
 {
   const tsr__product_list *depth = &part->list[TSR__DEPTH];
   return !plan->call->leaf && part->list[TSR__ROWS].size == 1 &&
@@ -184,8 +184,8 @@ static bool has_lines(const blocking *plan, const tsr__product_part *part)
          tsr_dtype_size(plan->call->in) == plan->size && !reads_in_place(plan, part);
 }
 
-/* Whether elements of a list lie apart in the left: what is a multiple of a page from what comes
- * next shares a set of the first cache with it, and one would drive the other out. */
+/* Whether elements of a list lie apart in the left: elements at multiples of a page share a set of
+ * the first cache, and one would drive the other out. */
 static bool lies_apart(const blocking *plan, const tsr__product_list *list)
 {
   return list->count && list->at[list->count - 1].left * (int64_t)plan->size % PAGE;
@@ -237,14 +237,14 @@ static void pack_panels(const block *p, bool right, int64_t at, int64_t lines, i
 /* Whether a panel of columns is read where it lies: to be packed it has too few rows to meet.
  * Packing costs a pass over the columns, which pays where several panels of rows meet each of
  * them. */
-static bool lies_ready(const block *p, int64_t column)
+static bool columns_lie_ready(const block *p, int64_t column)
 {
   int wide = p->plan->ops->wide;
   return p->ready && column + wide <= p->columns && equidistant(p->in_column + column, wide, 1);
 }
 
-/* Whether a panel of rows is read where it lies: what is missing of the last one is computed with
- * it, so where that is much it is packed. */
+/* Whether a panel of rows is read where it lies: the missing rows of the last panel are computed
+ * with it, so a panel that misses many is packed. */
 static bool rows_lie(const block *p, int64_t row)
 {
   return p->direct && 2 * (p->rows - row) > p->plan->ops->high;
@@ -262,27 +262,27 @@ static bool reads_columns(const block *p, int64_t depth)
          equidistant(p->right_step, depth, step);
 }
 
-static void pack(block *p, int64_t first, int64_t depth)
+static void pack_block_panels(block *p, int64_t first, int64_t depth)
 {
   const tsr__products *ops = p->plan->ops;
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
   int64_t lie = 0;
   while (lie < p->rows && rows_lie(p, lie)) lie += ops->high;
   if (lie < p->rows) {
-    find_runs(depths, LEFT, first, depth, p->left_run);
+    find_unit_runs(depths, LEFT, first, depth, p->left_run);
     pack_panels(p, false, lie, p->rows - lie, depth);
   }
   if (p->packed) return;
   p->ready = reads_columns(p, depth);
-  find_runs(depths, RIGHT, first, depth, p->right_run);
+  find_unit_runs(depths, RIGHT, first, depth, p->right_run);
   if (!p->ready) pack_panels(p, true, 0, p->columns, depth);
   for (int64_t j = 0; p->ready && j < p->columns; j += ops->wide)
-    if (!lies_ready(p, j)) pack_panels(p, true, j, ops->wide, depth);
+    if (!columns_lie_ready(p, j)) pack_panels(p, true, j, ops->wide, depth);
 }
 
-/* How many columns from j on few rows meet at once, if those lie side by side: of two rows two
- * panels, whose sums are all in registers. Of one row all of them: memory is read along a few lines
- * of the right at a time, and the sums stay in the first cache. */
+/* The number of columns from j on that few rows meet at once, if columns lie side by side: two rows
+ * take two panels, whose sums are all in registers. One row takes all columns: memory is read along
+ * a few lines of the right at a time, and the sums stay in the first cache. */
 static int64_t columns_of(const block *p, int64_t j)
 {
   int64_t wide = p->plan->ops->wide;
@@ -293,14 +293,14 @@ static int64_t columns_of(const block *p, int64_t j)
 }
 
 /* All panels of rows by all panels of columns; one of rows is kept near while the others pass. */
-static void multiply(const block *p, int64_t depth, bool fresh)
+static void multiply_panels(const block *p, int64_t depth, bool fresh)
 {
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
   tsr__tile_product job = { .depth = depth, .fresh = fresh };
   for (int64_t i = 0; i < p->rows; i += ops->high)
     for (int64_t j = 0; j < p->columns; j += job.columns) {
-      bool kept = j >= p->edge, ready = lies_ready(p, j);
+      bool kept = j >= p->edge, ready = columns_lie_ready(p, j);
       int64_t left = p->rows - i;
       job.rows = left < ops->high ? (int)left : ops->high;
       bool lie = rows_lie(p, i);
@@ -325,7 +325,7 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 /* So many leaves are packed at once: a power of two, that they are a node of the tree. A power
  * of two of leaves, begun at a multiple of it, is one whole node of the tree, wherever it
  * stands. */
-static int64_t leaves_of(int64_t leaf)
+static int64_t leaves_of_depth(int64_t leaf)
 {
   int64_t leaves = 1;
   while (2 * leaves * leaf <= DEPTH) leaves *= 2;
@@ -333,7 +333,7 @@ static int64_t leaves_of(int64_t leaf)
 }
 
 /* to = from + to */
-static void add_numbers(const blocking *plan, char *to, const char *from, int64_t n)
+static void add_number_row(const blocking *plan, char *to, const char *from, int64_t n)
 {
   float *f = (void *)to;
   double *d = (void *)to;
@@ -363,9 +363,8 @@ static void take_node(const tree *t, int64_t node, bool last)
   for (; node >> level; level++) {
     bool waits = node >> level & 1;
     if (!waits && !last) break;
-    /* What waits stands before what comes, and float addition knows no order of its two
-     * operands. */
-    if (waits) add_numbers(t->plan, t->now, t->levels + (size_t)level * bytes, t->n);
+    /* The waiting sum precedes the new sum, and float addition commutes. */
+    if (waits) add_number_row(t->plan, t->now, t->levels + (size_t)level * bytes, t->n);
   }
   if (!last) memcpy(t->levels + (size_t)level * bytes, t->now, bytes);
 }
@@ -376,7 +375,7 @@ static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
   int64_t leaf = p->plan->call->leaf, left = p->rows - i, tile = (int64_t)ops->high * ops->wide;
-  bool ready = lies_ready(p, j);
+  bool ready = columns_lie_ready(p, j);
   tree sums = { p->plan, p->tiles, p->tiles + (size_t)tile * size, tile };
   tsr__tile_product job = {
     .c = p->tiles, .c_row = ops->wide, .columns = ops->wide, .fresh = true
@@ -422,7 +421,7 @@ static void write_kept(const block *p)
     }
 }
 
-/* Where the block's rows and columns lie, and how much of it can be computed there. */
+/* Finds the block's rows and columns, and how much of the block can be computed in place. */
 static void place_block(block *p)
 {
   const tsr__products *ops = p->plan->ops;
@@ -430,7 +429,7 @@ static void place_block(block *p)
   const tsr__product_list *columns = &p->part->list[TSR__COLUMNS];
   offsets(rows, LEFT, p->row, whole_panels(p->rows, ops->high), p->in_row);
   offsets(rows, OUT, p->row, p->rows, p->out_row);
-  p->lines = has_lines(p->plan, p->part);
+  p->lines = columns_are_lines(p->plan, p->part);
   p->direct = reads_rows(p->plan, p->part, p->columns);
   int64_t panel = p->lines ? TSR__PRODUCT_LINES : ops->wide;
   offsets(columns, RIGHT, p->column, whole_panels(p->columns, panel), p->in_column);
@@ -444,7 +443,7 @@ static void place_block(block *p)
   p->kept_row = whole_panels(p->columns - p->edge, ops->wide);
 }
 
-/* Of no products there is nothing to add: 0. */
+/* A sum of no products is 0. */
 static void clear(const block *p)
 {
   const tsr__product_call *call = p->plan->call;
@@ -491,21 +490,20 @@ static bool packs_nothing(const tsr__product_call *call, int part)
   return same;
 }
 
-/* How much of the depth is done at a time: pieces of one size, as each costs a pass over what was
- * computed so far. */
+/* The depth of one pass: pieces of one size, as each costs a pass over the sums so far. */
 static int64_t depth_step(int64_t depth)
 {
-  return blocks_of(depth, blocks_of(depth, DEPTH));
+  return count_blocks(depth, count_blocks(depth, DEPTH));
 }
 
 static int64_t packing_tasks(const blocking *plan, const tsr__product_part *part)
 {
   int64_t depth = part->list[TSR__DEPTH].size;
-  return blocks_of(depth, depth_step(depth)) * blocks_of(stripe_of(plan, part), PACKED);
+  return count_blocks(depth, depth_step(depth)) * count_blocks(stripe_of(plan, part), PACKED);
 }
 
 /* Part of a task, and the task's number in it. */
-static int part_of(const blocking *plan, int64_t *task)
+static int part_of_block_task(const blocking *plan, int64_t *task)
 {
   int part = 0;
   while (*task >= plan->first[part + 1]) part++;
@@ -517,9 +515,9 @@ static void packing_task(void *user, int64_t task, int worker)
 {
   blocking *plan = user;
   int64_t lines[PACKED], step[DEPTH], run[DEPTH];
-  const tsr__product_part *part = &plan->call->parts[part_of(plan, &task)];
+  const tsr__product_part *part = &plan->call->parts[part_of_block_task(plan, &task)];
   const tsr__product_list *columns = &part->list[TSR__COLUMNS], *depths = &part->list[TSR__DEPTH];
-  int64_t depth = depth_step(depths->size), steps = blocks_of(depths->size, depth);
+  int64_t depth = depth_step(depths->size), steps = count_blocks(depths->size, depth);
   int64_t first = task % steps * depth;
   if (depths->size - first < depth) depth = depths->size - first;
   block p = { .plan = plan, .part = part, .right = part->right };
@@ -534,7 +532,7 @@ static void packing_task(void *user, int64_t task, int worker)
   p.right_run = run;
   offsets(columns, RIGHT, p.column, whole_panels(p.columns, plan->ops->wide), lines);
   offsets(depths, RIGHT, first, depth, step);
-  find_runs(depths, RIGHT, first, depth, run);
+  find_unit_runs(depths, RIGHT, first, depth, run);
   pack_panels(&p, true, 0, p.columns, depth);
 }
 
@@ -556,8 +554,8 @@ static void pack_stripe(blocking *plan)
   tsr__parallel_progress(&plan->progress, tasks, packing_task, plan);
 }
 
-/* How many columns of each part are packed before at a time; 0: each task packs what it meets, as
- * that is met once, or is much or little. */
+/* The number of columns of each part that are packed before at a time; 0: each task packs its own
+ * columns, as they are read once, or are many or few. */
 static int64_t shared_width(const blocking *plan, double products)
 {
   const tsr__product_call *call = plan->call;
@@ -568,7 +566,7 @@ static int64_t shared_width(const blocking *plan, double products)
     const tsr__product_list *list = call->parts[p].list;
     if (list[TSR__BATCH].size != 1 || !list[TSR__DEPTH].size) return 0;
     high |= list[TSR__ROWS].size > plan->ops->high;
-    blocks += blocks_of(list[TSR__ROWS].size, ROW_BYTES / (int64_t)plan->size);
+    blocks += count_blocks(list[TSR__ROWS].size, ROW_BYTES / (int64_t)plan->size);
     none &= packs_none(plan, &call->parts[p]);
     if (packs_nothing(call, p)) continue;
     packed++;
@@ -578,11 +576,11 @@ static int64_t shared_width(const blocking *plan, double products)
   bool cut = !none && blocks < TASKS * tsr__worker_count(call->rt);
   if (!high || (blocks <= packed && !cut)) return 0;
   int64_t most = SHARED / (int64_t)plan->size / depths / PACKED * PACKED;
-  return most ? whole_panels(blocks_of(columns, blocks_of(columns, most)), PACKED) : 0;
+  return most ? whole_panels(count_blocks(columns, count_blocks(columns, most)), PACKED) : 0;
 }
 
 /* Bytes of the panels of a stripe. */
-static size_t room_of(const blocking *plan, int64_t width)
+static size_t panel_bytes(const blocking *plan, int64_t width)
 {
   size_t numbers = 0;
   blocking stripe = *plan;
@@ -600,7 +598,7 @@ static void pack_depth(block *p, int64_t first, int64_t depth)
   offsets(depths, LEFT, first, depth, p->left_step);
   offsets(depths, RIGHT, first, depth, p->right_step);
   if (p->packed) p->b = panels_at(p->plan, p->part, p->column, first, depth);
-  pack(p, first, depth);
+  pack_block_panels(p, first, depth);
 }
 
 /* A panel that meets one of rows only stays in the first cache until it is used. */
@@ -618,7 +616,7 @@ static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int 
     int64_t depth = end - at < step ? end - at : step;
     if (tsr__progress_stops(&plan->progress, worker)) return false;
     pack_depth(p, at, depth);
-    multiply(p, depth, at == first);
+    multiply_panels(p, depth, at == first);
   }
   return true;
 }
@@ -642,7 +640,7 @@ static bool run_lines(blocking *plan, block *p, int worker)
     job.a = k->left == 1 ? p->left + (size_t)(p->in_row[0] + at) * plan->size : p->a;
     if (k->left != 1) {
       offsets(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_step);
-      find_runs(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_run);
+      find_unit_runs(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_run);
       pack_panels(p, false, 0, 1, job.depth);
     }
     plan->ops->lines(&job);
@@ -654,7 +652,7 @@ static bool run_lines(blocking *plan, block *p, int worker)
 static bool run_leaves(blocking *plan, block *p, int worker)
 {
   const tsr__products *ops = plan->ops;
-  int64_t leaf = plan->call->leaf, node = leaves_of(leaf) * leaf;
+  int64_t leaf = plan->call->leaf, node = leaves_of_depth(leaf) * leaf;
   p->edge = 0;
   p->kept_row = whole_panels(p->columns, ops->wide);
   tree sums = { plan, p->kept, p->levels, p->rows * p->kept_row };
@@ -685,12 +683,12 @@ static void run_block(blocking *plan, block *p, int worker)
 
 static int64_t down_of(const blocking *plan, const tsr__product_part *part)
 {
-  return blocks_of(part->list[TSR__ROWS].size, plan->rows);
+  return count_blocks(part->list[TSR__ROWS].size, plan->rows);
 }
 
 static int64_t across_of(const blocking *plan, const tsr__product_part *part)
 {
-  return blocks_of(stripe_of(plan, part), plan->columns);
+  return count_blocks(stripe_of(plan, part), plan->columns);
 }
 
 static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
@@ -700,7 +698,7 @@ static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
 
 /* A task's memory, cut up. Called twice: without memory it only counts. All of it at multiples
  * of 64 bytes. */
-static size_t give_room(const blocking *plan, block *p, char *memory)
+static size_t carve_block_memory(const blocking *plan, block *p, char *memory)
 {
   size_t size = plan->size, at = 0;
   size_t lines = (size_t)(plan->rows + plan->columns + TSR__PRODUCT_LINES);
@@ -731,9 +729,9 @@ typedef struct stretch {
 } stretch;
 
 /* Block n of so many: whole panels, in each as many or one more, so that workers end together. */
-static stretch block_of(int64_t size, int64_t n, int64_t blocks, int64_t panel)
+static stretch stretch_of_block(int64_t size, int64_t n, int64_t blocks, int64_t panel)
 {
-  int64_t panels = blocks_of(size, panel);
+  int64_t panels = count_blocks(size, panel);
   int64_t first = panels * n / blocks * panel, end = panels * (n + 1) / blocks * panel;
   return (stretch){ first, (end < size ? end : size) - first };
 }
@@ -746,10 +744,10 @@ static void set_block(const blocking *plan, block *p, int64_t n)
   const tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
   /* Blocks of one batch after the other, within it row by row of blocks: neighbours share their
    * panel of rows. */
-  stretch high = block_of(rows->size, n / across % down, down, plan->ops->high);
+  stretch high = stretch_of_block(rows->size, n / across % down, down, plan->ops->high);
   int64_t left = columns->size - plan->column;
-  stretch wide =
-      block_of(left < plan->width ? left : plan->width, n % across, across, plan->ops->wide);
+  stretch wide = stretch_of_block(left < plan->width ? left : plan->width, n % across, across,
+                                  plan->ops->wide);
   p->row = high.first;
   p->rows = high.size;
   p->column = plan->column + wide.first;
@@ -767,14 +765,15 @@ static void set_block(const blocking *plan, block *p, int64_t n)
 static void block_task(void *user, int64_t task, int worker)
 {
   blocking *plan = user;
-  int part = part_of(plan, &task);
+  int part = part_of_block_task(plan, &task);
   block p = { .plan = plan, .part = &plan->call->parts[part] };
-  tsr__scratch *scratch = tsr__scratch_take(plan->call->rt, give_room(plan, &p, NULL) + 64);
+  tsr__scratch *scratch =
+      tsr__scratch_take(plan->call->rt, carve_block_memory(plan, &p, NULL) + 64);
   if (!scratch) {
     plan->failed = true;
     return;
   }
-  give_room(plan, &p, (char *)scratch->memory);
+  carve_block_memory(plan, &p, (char *)scratch->memory);
   int64_t first = task * plan->together, all = blocks_in(plan, p.part);
   int64_t end = all - first < plan->together ? all : first + plan->together;
   for (int64_t n = first; n < end; n++) {
@@ -805,7 +804,7 @@ static void join_indices(tsr__product_list *list)
 
 /* Lanes go along columns: a result of few columns and more rows is computed transposed. (A B)^T
  * = B^T A^T: products commute, so each element is the same chain. */
-static void turn(tsr__product_part *part, int wide)
+static void transpose_part(tsr__product_part *part, int wide)
 {
   tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
   if (columns->size >= wide || rows->size <= columns->size) return;
@@ -833,14 +832,14 @@ static int levels_of(const tsr__product_call *call)
 {
   int levels = 0;
   for (int p = 0; p < call->part_count && call->leaf; p++) {
-    int64_t node = leaves_of(call->leaf) * call->leaf;
-    int64_t nodes = blocks_of(call->parts[p].list[TSR__DEPTH].size, node);
+    int64_t node = leaves_of_depth(call->leaf) * call->leaf;
+    int64_t nodes = count_blocks(call->parts[p].list[TSR__DEPTH].size, node);
     while (nodes > 1 && (nodes - 1) >> levels) levels++;
   }
   return levels;
 }
 
-static enum tsr__product_kind kind_of(tsr_dtype out)
+static enum tsr__product_kind product_kind_of(tsr_dtype out)
 {
   size_t size = tsr_dtype_size(out);
   if (tsr__dtype_float(out)) return size == 8 ? TSR__PRODUCT_F64 : TSR__PRODUCT_F32;
@@ -859,7 +858,7 @@ static int64_t tasks_of(blocking *plan)
   int64_t tasks = 0;
   for (int p = 0; p < plan->call->part_count; p++) {
     plan->first[p] = tasks;
-    tasks += blocks_of(blocks_in(plan, &plan->call->parts[p]), plan->together);
+    tasks += count_blocks(blocks_in(plan, &plan->call->parts[p]), plan->together);
   }
   plan->first[plan->call->part_count] = tasks;
   return tasks;
@@ -869,13 +868,13 @@ static int64_t tasks_of(blocking *plan)
 static bool is_even(const blocking *plan, int64_t columns)
 {
   return plan->call->part_count == 1 && plan->call->parts[0].list[TSR__BATCH].size == 1 &&
-         !(blocks_of(columns, plan->ops->wide) % tsr__worker_count(plan->call->rt));
+         !(count_blocks(columns, plan->ops->wide) % tsr__worker_count(plan->call->rt));
 }
 
-/* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. Blocks
- * are halved along their longer side; small products are too little to be cut, and many small
- * ones are put together instead. */
-static void cut(blocking *plan, double products)
+/* Makes blocks as large as fit the cache, of even sizes; smaller while workers would idle. Blocks
+ * are halved along their longer side; small products are too little to be cut, and many small ones
+ * are put together instead. */
+static void choose_blocks(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
           enough = TASKS * tsr__worker_count(plan->call->rt);
@@ -885,26 +884,26 @@ static void cut(blocking *plan, double products)
     if (list[TSR__ROWS].size > rows) rows = list[TSR__ROWS].size;
     if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
     in_place |= reads_in_place(plan, &plan->call->parts[p]);
-    lines |= has_lines(plan, &plan->call->parts[p]);
+    lines |= columns_are_lines(plan, &plan->call->parts[p]);
   }
   if (columns > plan->width) columns = plan->width;
-  down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
-  across = blocks_of(columns, (plan->panels ? 2 : 1) * COLUMN_BYTES / (int64_t)plan->size);
+  down = count_blocks(rows, ROW_BYTES / (int64_t)plan->size);
+  across = count_blocks(columns, (plan->panels ? 2 : 1) * COLUMN_BYTES / (int64_t)plan->size);
   /* One panel of rows: a block of one panel of columns, so that it is used right after it was
    * packed. One row that is not packed reads wide lines: few tasks of them. */
-  if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
-  if (rows == 1 && lines) across = blocks_of(columns, LINE_COLUMNS);
+  if (rows <= plan->ops->high && !in_place) across = count_blocks(columns, plan->ops->wide);
+  if (rows == 1 && lines) across = count_blocks(columns, LINE_COLUMNS);
   if (rows == 1 && in_place) {
-    across = blocks_of(columns, LINE_BYTES / (int64_t)plan->size);
+    across = count_blocks(columns, LINE_BYTES / (int64_t)plan->size);
     enough = 2 * tsr__worker_count(plan->call->rt);
   }
-  /* A small result of long chains: as few tasks as there are workers, each with columns of its own,
-   * so that none is read twice. */
+  /* A small result of long chains has a task for each worker, each with columns of its own,
+   * so that no column is read twice. */
   if (down == 1 && across == 1 && !plan->panels && rows > plan->ops->high && is_even(plan, columns))
     across = enough = tsr__worker_count(plan->call->rt);
   for (plan->together = 1;;) {
-    plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
-    plan->columns = (int)whole_panels(blocks_of(columns, across), plan->ops->wide);
+    plan->rows = (int)whole_panels(count_blocks(rows, down), plan->ops->high);
+    plan->columns = (int)whole_panels(count_blocks(columns, across), plan->ops->wide);
     int64_t tasks = tasks_of(plan);
     bool high = plan->rows > plan->ops->high, wide = plan->columns > plan->ops->wide;
     if (tasks >= enough || products < (double)SMALL * (double)(tasks + 1) || !(high || wide)) break;
@@ -927,7 +926,7 @@ static void run_stripes(blocking *plan, double products)
   if (!columns) return;
   if (plan->width > columns) plan->width = columns;
   products *= (double)plan->width / (double)columns;
-  for (cut(plan, products); plan->column < columns; plan->column += plan->width) {
+  for (choose_blocks(plan, products); plan->column < columns; plan->column += plan->width) {
     if (plan->panels) pack_stripe(plan);
     int64_t tasks = tasks_of(plan);
     if (products <= SMALL)
@@ -938,13 +937,13 @@ static void run_stripes(blocking *plan, double products)
 }
 
 /* In place: the call's lists are this routine's to change. */
-static double prepare(const blocking *plan)
+static double prepare_parts(const blocking *plan)
 {
   const tsr__product_call *call = plan->call;
   double products = 0;
   for (int p = 0; p < call->part_count; p++) {
     for (int side = 0; side < TSR__SIDES; side++) join_indices(&call->parts[p].list[side]);
-    turn(&call->parts[p], plan->ops->wide);
+    transpose_part(&call->parts[p], plan->ops->wide);
     products += products_in(&call->parts[p]);
   }
   return products;
@@ -954,17 +953,18 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
 {
   const tsr__tiles *tiles = tsr__cpu_of(call->rt)->tiles;
   blocking plan = { .call = call,
-                    .kind = kind_of(call->out),
+                    .kind = product_kind_of(call->out),
                     .width = INT64_MAX,
                     .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   plan.ops = &tiles->products[plan.kind];
   plan.levels = levels_of(call);
   plan.size = plan.kind == TSR__PRODUCT_F64 || plan.kind == TSR__PRODUCT_U64 ? 8 : 4;
-  double products = prepare(&plan);
+  double products = prepare_parts(&plan);
   int64_t width = shared_width(&plan, products);
   size_t lists = 2 * (size_t)(call->part_count + 1) * sizeof(int64_t);
   tsr__scratch *room = tsr__scratch_take(call->rt, lists);
-  tsr__scratch *panels = width && room ? tsr__scratch_take(call->rt, room_of(&plan, width)) : NULL;
+  tsr__scratch *panels =
+      width && room ? tsr__scratch_take(call->rt, panel_bytes(&plan, width)) : NULL;
   plan.failed = !room;
   if (panels) {
     plan.panels = (char *)panels->memory;

@@ -1,5 +1,5 @@
-/* Inside kernel/: products over indices. Whoever has one says over which indices it goes and how
- * far apart its elements lie; blocks, packing and workers are here.
+/* Inside kernel/: products over indices. The caller names the indices of a product and the steps
+ * between its elements; blocks, packing and workers are here.
  *
  *   out[batch, row, column] = the sum over depth of left[batch, row, depth]
  *                                                 * right[batch, depth, column]
@@ -22,16 +22,16 @@ typedef struct tsr__product_index {
 
 typedef struct tsr__product_list {
   int count;
-  int64_t size; /* of all indices together */
+  int64_t size; /* product of the sizes of all indices */
   tsr__product_index at[TSR__PRODUCT_INDICES];
 } tsr__product_list;
 
-/* What a device has of it. */
+/* A device's part of a product. */
 typedef struct tsr__product_part {
   const void *left, *right;
   void *out;
-  /* The first part whose operand is the same in every byte, which this one may be: what several
-   * devices have whole is packed once for all of them. */
+  /* The first part with the same operand in every byte, possibly this part: an operand that several
+   * devices hold whole is packed once for all of them. */
   int left_as, right_as;
   bool turned; /* rows and columns have changed places */
   tsr__product_list list[TSR__SIDES];
@@ -39,10 +39,10 @@ typedef struct tsr__product_part {
 
 typedef struct tsr__product_call {
   tsr_runtime *rt;
-  const char *name;  /* of the operation, for messages */
-  bool adds;         /* what is made is added to others: of no products it is -0, not 0 */
+  const char *name;  /* the operation, for messages */
+  bool adds;         /* the result is an addend: no products give -0, not 0 */
   int64_t leaf;      /* so many products are a chain, and chains a tree; 0: all are one chain */
-  tsr_dtype in, out; /* in: of both operands */
+  tsr_dtype in, out; /* in: dtype of both operands */
   int part_count;
   tsr__product_part *parts; /* rows and columns may change places */
 } tsr__product_call;

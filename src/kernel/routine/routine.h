@@ -6,8 +6,8 @@
  *   shard, dim in the middle     before x along x after
  *   strip                        one of `before`, all of `along`, some of `after`
  *
- * A strip lies in runs of `count` elements, `after` elements from each other. Invariant: what is
- * made of a line depends on that line alone, so neither strips nor tasks nor meshes can show. */
+ * A strip lies in runs of `count` elements, `after` elements from each other. Invariant: a line's
+ * result depends on that line alone, so neither strips nor tasks nor meshes change it. */
 #ifndef TSR_KERNEL_ROUTINE_H
 #define TSR_KERNEL_ROUTINE_H
 
@@ -24,7 +24,8 @@ tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, 
     tsr__routine_sort, tsr__routine_scatter, tsr__routine_take, tsr__routine_dynamic_slice,
     tsr__routine_dynamic_update, tsr__routine_dot, tsr__routine_fold;
 
-/* What a routine works in of a device's memory: the entry `call_room` of the device table. */
+/* The scratch memory that a routine needs on a device: the entry `call_room` of the device
+ * table. */
 typedef int64_t tsr__room_fn(const tsr__call *call, const bool *wanted);
 tsr__room_fn tsr__cpu_call_room, tsr__room_of_sort, tsr__room_of_scatter;
 
@@ -34,7 +35,7 @@ typedef struct tsr__strip {
   const tsr__call *call;
   const struct tsr__line_work *work;
   const tsr__call_part *part;
-  int64_t along, after; /* of the shard */
+  int64_t along, after; /* sides of the shard */
   int64_t at;           /* its first element, in elements of the shard */
   int64_t count;        /* lines */
   unsigned char *room;  /* working memory of the task */
@@ -56,7 +57,7 @@ static inline bool tsr__strip_goes_on(const tsr__strip *strip, int64_t *left)
 typedef struct tsr__line_work {
   int64_t width; /* the most lines of a strip */
   size_t room;   /* bytes that a strip needs */
-  int more;      /* so many dims behind the node's are one with it */
+  int more;      /* so many dims after the node's are one with it */
   /* TSR_OK, or TSR_ENOMEM; asks `progress` now and then where lines are long. */
   tsr_status (*fn)(const tsr__strip *strip);
   const void *user;
@@ -115,16 +116,16 @@ static inline bool tsr__call_reverse(const tsr__call *call)
   return attr->reverse;
 }
 
-/* How many elements a shard has; of them before, along and behind a dim. */
+/* The numbers of elements of a shard before, along and after a dim. */
 typedef struct tsr__sides {
   int64_t before, along, after;
 } tsr__sides;
 
 tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim);
-/* Of dims dim .. last as one. */
+/* Takes dims dim .. last as one. */
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last);
 
-/* Elements `at` .. of floats as doubles, which hold them exactly. */
+/* Loads floats from element `at` on as doubles, which hold them exactly. */
 void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, double *out);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "topology/half.h"
 
-/* What a row names; NULL for those that are no routine. */
+/* The function that a row names; NULL for rows without a routine. */
 #define ROUTINE(function) tsr__routine_##function
 #define TILE(instruction) NULL
 #define EMIT(writer) NULL
@@ -24,7 +24,7 @@ static tsr__routine_fn *const routines[TSR__OPS] = {
 #undef OP
 
 /* A node of several results has the placement of the first: all lie alike. */
-static const tsr_sharding *sharding_of(const tsr__call *call)
+static const tsr_sharding *sharding_of_call(const tsr__call *call)
 {
   const tsr__gnode *node = tsr__call_node(call);
   int number =
@@ -32,14 +32,14 @@ static const tsr_sharding *sharding_of(const tsr__call *call)
   return &call->program->shardings[number];
 }
 
-/* A table that is cut is looked into by those who hold it, whatever kernel the row names. */
+/* The devices that hold a sharded table look entries up in it, whatever kernel the row names. */
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
   if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
   return routines[tsr__call_node(call)->op](call, error);
 }
 
-/* Those that find their devices by the lines of a dim. */
+/* Whether a routine finds its devices by the lines of a dim. */
 static bool goes_by_lines(const tsr__gnode *g)
 {
   static tsr__routine_fn *const by_lines[] = { tsr__routine_cumsum, tsr__routine_cumprod,
@@ -53,7 +53,7 @@ static bool goes_by_lines(const tsr__gnode *g)
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  const tsr_sharding *at = sharding_of(&(tsr__call){ .program = program, .node = node });
+  const tsr_sharding *at = sharding_of_call(&(tsr__call){ .program = program, .node = node });
   bool lines = at->mesh && goes_by_lines(g);
   return g->reduce_axes | (lines ? tsr__dim_axes(at, tsr__dim_of(program, g)) : 0);
 }
@@ -66,7 +66,8 @@ int tsr__cpu_call_apart(const tsr__program *program, int node)
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)
 {
   tsr__sides sides = { 1, 1, 1 };
-  /* Elements of the dims before `dim`, of dims dim .. last together, and of those behind. */
+  /* Multiplies the sizes of the dims before `dim`, of dims dim .. last together, and of those
+   * after. */
   for (int d = 0; d < rank; d++) {
     int64_t *side = d < dim ? &sides.before : d > last ? &sides.after : &sides.along;
     *side *= shard->box.size[d];
@@ -129,7 +130,7 @@ static tsr_status group_is_apart(const tsr__call *call, tsr__error *error)
 static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
                               tsr__error *error)
 {
-  const tsr_sharding *at = sharding_of(call);
+  const tsr_sharding *at = sharding_of_call(call);
   for (int p = 0; p < call->part_count; p++) {
     int leader = call->parts[p].position;
     if (tsr__mesh_group_leader(at->mesh, by->axes, leader) != leader) continue;
@@ -147,8 +148,8 @@ static tsr_status fill_groups(const tsr__call *call, const group_order *by, tsr_
   return all ? TSR_OK : group_is_apart(call, error);
 }
 
-/* Groups are whole, so that their members are as many as there are parts; where one is not, some of
- * it were listed. */
+/* Groups are complete, so their members are as many as the parts; an incomplete group would list
+ * only some. */
 static size_t group_bytes(const tsr__call *call, const tsr__line_groups *groups)
 {
   return ((size_t)call->part_count + (size_t)groups->members) * sizeof *groups->part;
@@ -157,7 +158,8 @@ static size_t group_bytes(const tsr__call *call, const tsr__line_groups *groups)
 static tsr_status make_groups(const tsr__call *call, const group_order *by, tsr__line_groups *out,
                               tsr__error *error)
 {
-  *out = (tsr__line_groups){ .members = tsr__mesh_group_size(sharding_of(call)->mesh, by->axes) };
+  *out =
+      (tsr__line_groups){ .members = tsr__mesh_group_size(sharding_of_call(call)->mesh, by->axes) };
   out->part = tsr__new(&call->rt->heap, group_bytes(call, out));
   if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   return fill_groups(call, by, out, error);
@@ -168,7 +170,7 @@ static tsr_status make_groups(const tsr__call *call, const group_order *by, tsr_
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
 {
   int dim = tsr__call_dim(call);
-  const group_order by = { tsr__dim_axes(sharding_of(call), dim), dim };
+  const group_order by = { tsr__dim_axes(sharding_of_call(call), dim), dim };
   return make_groups(call, &by, out, error);
 }
 
@@ -192,20 +194,20 @@ typedef struct line_job {
   const tsr__call *call;
   const tsr__line_work *work;
   int rank, dim;
-  int64_t strips;     /* of a task */
+  int64_t strips;     /* strips a task */
   _Atomic int failed; /* a tsr_status */
   tsr__progress progress;
 } line_job;
 
-static tsr__sides sides_of(const line_job *job, int part)
+static tsr__sides sides_of_lines(const line_job *job, int part)
 {
   return tsr__sides_over(&job->call->parts[part].in[0], job->rank, job->dim,
                          job->dim + job->work->more);
 }
 
-static int64_t strips_of(const line_job *job, int part)
+static int64_t strips_of_part(const line_job *job, int part)
 {
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_lines(job, part);
   if (!sides.along) return 0;
   return sides.before * ((sides.after + job->work->width - 1) / job->work->width);
 }
@@ -216,7 +218,7 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   /* A task begins at a strip of its part's; how many it does is the same for all tasks, so that any
    * worker can find it by its number. */
   tsr_runtime *rt = job->call->rt;
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_lines(job, part);
   int64_t width = job->work->width, across = (sides.after + width - 1) / width;
   int64_t all = sides.before * across, end = all - first < job->strips ? all : first + job->strips;
   /* One room for all strips of the task: they are done one after the other. */
@@ -251,10 +253,10 @@ static void line_task(void *user, int64_t task, int worker)
 {
   line_job *job = user;
   int part = 0;
-  for (int64_t tasks; task >= (tasks = (strips_of(job, part) + job->strips - 1) / job->strips);
+  for (int64_t tasks; task >= (tasks = (strips_of_part(job, part) + job->strips - 1) / job->strips);
        part++)
     task -= tasks;
-  /* What is left once one has failed is not begun. */
+  /* Tasks that remain after a failure do not begin. */
   if (!job->failed) run_strips(job, part, task * job->strips, worker);
 }
 
@@ -268,12 +270,12 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
                    .dim = tsr__dim_of(call->program, node),
                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   int64_t all = 0, tasks = 0, strip = work->width;
-  /* Of the whole dim: parts that are cut have fewer, which only makes tasks shorter. */
+  /* Counts the whole dim: sharded parts have fewer elements, which only makes tasks shorter. */
   for (int d = job.dim; d <= job.dim + work->more; d++) strip *= x->dims[d];
   job.strips = TASK / (strip ? strip : 1);
   if (job.strips < 1) job.strips = 1;
   for (int p = 0; p < call->part_count; p++) {
-    int64_t strips = strips_of(&job, p);
+    int64_t strips = strips_of_part(&job, p);
     all += strips;
     tasks += (strips + job.strips - 1) / job.strips;
   }
@@ -288,9 +290,10 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
 }
 
-/* ---- what they work in ----------------------------------------------------------------------- */
+/* ---- scratch memory ----------------------------------------------------------------------- */
 
-/* Others work in what is their workers' (tsr__scratch_take), which is no device's. */
+/* Other routines use their workers' scratch memory (tsr__scratch_take), which belongs to no
+ * device. */
 int64_t tsr__cpu_call_room(const tsr__call *call, const bool *wanted)
 {
   static const struct {

@@ -3,7 +3,7 @@
  *   sums of a strip     one exact sum a line (exact_rows.h); each step adds a run to them and
  *                       rounds every one once
  *
- * Integers wrap. A state is what came before: so a line may be cut anywhere. */
+ * Integers wrap. A state is the sum of all elements before: so a line may be cut anywhere. */
 #include "kernel/routine/scan.h"
 
 enum { WIDTH = 64, TILE = 1024 };
@@ -16,20 +16,20 @@ typedef struct sum {
 } sum;
 
 /* Adds a value; false: it must go the hard way, and nothing was added. */
-static inline bool add_value(sum *s, double value)
+static inline bool add_double_to_sum(sum *s, double value)
 {
   double low0, low1, low2;
   double a = tsr__two_sum(s->a, value, &low0), b = tsr__two_sum(s->b, low0, &low1);
   double c = tsr__two_sum(s->c, low1, &low2);
-  /* low2 is what three doubles could not hold; comparisons fail for NaN and infinity, which go
-   * the hard way, too. */
+  /* low2 is the part that three doubles cannot hold; comparisons fail for NaN and infinity, which
+   * go the hard way, too. */
   bool fits = fabs(value) < TSR__ROWS_VALUE_LIMIT && fabs(a) < TSR__ROWS_PART_LIMIT && low2 == 0;
   if (fits) *s = (sum){ a, b, c };
   return fits;
 }
 
 /* A sum of two doubles rounded to f64 is one addition. */
-static inline bool plain(const sum *s)
+static inline bool rounds_by_addition(const sum *s)
 {
   return s->c == 0 && s->a != 0 && fabs(s->a) < TSR__ROWS_PART_LIMIT;
 }
@@ -45,13 +45,13 @@ static inline bool round_f32(const sum *s, float *out)
   /* f64 has 29 bits more than f32: exactly half of an f32's last place are a one and 28 zeros,
    * where the part that f64 lost decides. */
   bool middle = (bits & 0x1fffffff) == 0x10000000 && low != 0;
-  return plain(s) && !middle && fabs(value) > 0x1p-120 && fabs(value) < 0x1p126;
+  return rounds_by_addition(s) && !middle && fabs(value) > 0x1p-120 && fabs(value) < 0x1p126;
 }
 
 static inline bool round_f64(const sum *s, double *out)
 {
   *out = s->a + s->b;
-  return plain(s);
+  return rounds_by_addition(s);
 }
 
 /* The line's sum lives in registers and goes back to memory only for the hard cases and at the
@@ -82,18 +82,18 @@ static void read_hard(const sum *s, tsr_dtype to, tsr__rows *rows, void *out)
 }
 
 /* A sum with an escape has a part in a long number, of which registers know nothing. */
-#define LINE(name, T, ROUND, DTYPE)                                               \
-  static void name(const tsr__scan_block *b, tsr__rows *rows)                     \
-  {                                                                               \
-    const T *from = (const T *)b->from + b->at;                                   \
-    T *to = (T *)b->to + b->at;                                                   \
-    sum s;                                                                        \
-    load_sum(rows, &s);                                                           \
-    for (int64_t i = 0, at = 0; i < b->runs; i++, at += b->step) {                \
-      if (!add_value(&s, (double)from[at])) add_hard(&s, (double)from[at], rows); \
-      if (rows->slot || !ROUND(&s, &to[at])) read_hard(&s, DTYPE, rows, &to[at]); \
-    }                                                                             \
-    store_sum(&s, rows);                                                          \
+#define LINE(name, T, ROUND, DTYPE)                                                       \
+  static void name(const tsr__scan_block *b, tsr__rows *rows)                             \
+  {                                                                                       \
+    const T *from = (const T *)b->from + b->at;                                           \
+    T *to = (T *)b->to + b->at;                                                           \
+    sum s;                                                                                \
+    load_sum(rows, &s);                                                                   \
+    for (int64_t i = 0, at = 0; i < b->runs; i++, at += b->step) {                        \
+      if (!add_double_to_sum(&s, (double)from[at])) add_hard(&s, (double)from[at], rows); \
+      if (rows->slot || !ROUND(&s, &to[at])) read_hard(&s, DTYPE, rows, &to[at]);         \
+    }                                                                                     \
+    store_sum(&s, rows);                                                                  \
   }
 
 LINE(line_f32, float, round_f32, TSR_F32)
@@ -116,8 +116,8 @@ static void total_line(const tsr__scan_block *b, tsr__rows *rows)
 
 /* ---- many lines, any floats ---- */
 
-/* What of a step's sums fits two doubles is read at once; the rest by the book. */
-static void read_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
+/* Sums of a step that fit two doubles are read at once; other sums by the exact accumulator. */
+static void read_prefix_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
 {
   if (dtype != TSR_F64 || sums->slot) {
     tsr__rows_sum(sums, &(tsr__rows_read){ .to = dtype }, to);
@@ -138,7 +138,7 @@ static void many_lines(const tsr__scan_block *b, tsr__scan_state *state)
   for (int64_t t = 0; t < b->runs; t++, at += b->step) {
     tsr__load_reals(b->dtype, b->from, at, state->count, x);
     b->tiles->exact->rows_add_f64(&state->sums, 0, x, state->count, NULL);
-    if (b->to) read_sums(&state->sums, b->dtype, (char *)b->to + at * size);
+    if (b->to) read_prefix_sums(&state->sums, b->dtype, (char *)b->to + at * size);
   }
 }
 

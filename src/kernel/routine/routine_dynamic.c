@@ -21,7 +21,7 @@ typedef struct copying {
   int64_t from_start[TSR_MAX_RANK], to_start[TSR_MAX_RANK], size[TSR_MAX_RANK];
 } copying;
 
-static void copy_box(const tsr__call *call, const copying *c)
+static void copy_box_between(const tsr__call *call, const copying *c)
 {
   const tsr__gnode *node = tsr__call_node(call);
   tsr__box_copy copy = { .dtype = (tsr_dtype)node->dtype,
@@ -47,12 +47,12 @@ tsr_status tsr__routine_dynamic_slice(const tsr__call *call, tsr__error *error)
       if (x->dims[d] != node->dims[d]) /* whole here */
         c.from_start[d] = start_of(part, d, x->dims[d], node->dims[d]);
     }
-    copy_box(call, &c);
+    copy_box_between(call, &c);
   }
   return TSR_OK;
 }
 
-/* Of what is written the part that lies on the device. */
+/* Writes the part of the update that lies on the device. */
 static void write_update(const tsr__call *call, const tsr__call_part *part)
 {
   const tsr__gnode *node = tsr__call_node(call);
@@ -68,7 +68,7 @@ static void write_update(const tsr__call *call, const tsr__call_part *part)
     c.from_start[d] = low - first;
     c.size[d] = (end < last ? end : last) - low;
   }
-  copy_box(call, &c);
+  copy_box_between(call, &c);
 }
 
 tsr_status tsr__routine_dynamic_update(const tsr__call *call, tsr__error *error)
@@ -78,7 +78,7 @@ tsr_status tsr__routine_dynamic_update(const tsr__call *call, tsr__error *error)
     const tsr__call_part *part = &call->parts[p];
     copying c = { .from = &part->in[0], .to = &part->out[0] };
     memcpy(c.size, part->out[0].box.size, sizeof c.size);
-    copy_box(call, &c);
+    copy_box_between(call, &c);
     write_update(call, part);
   }
   return TSR_OK;

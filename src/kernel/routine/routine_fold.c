@@ -1,4 +1,4 @@
-/* Dim 0 added up as a tree: what devices have of a sum each, in their order.
+/* Dim 0 added up as a tree: the partial sums of devices, in their order.
  *
  *   0   1   2   3   4   5        neighbours meet, and so do their sums; what has no neighbour
  *   '-+-'   '-+-'   '-+-'        goes up as it is. So a part that stands for 2^n leaves of a larger
@@ -10,17 +10,17 @@
 
 #include "topology/half.h"
 
-enum { CHUNK = 256, TOGETHER = 8, LEVELS = 16 }; /* of more parts than any mesh has devices */
+enum { CHUNK = 256, TOGETHER = 8, LEVELS = 16 }; /* more parts than a mesh has devices */
 
-/* What devices have of the sum, a list for each of them:
+/* The partial sums of devices, a list a device:
  *
  *   all of dim 0 here      parts[] are `after` elements from each other in its own buffer
- *   an element a device    parts[] are in theirs, where its piece of the result begins */
+ *   an element a device    parts[] are in other devices' buffers, at its piece */
 typedef struct fold_job {
   const tsr__call *call;
   const char **parts;
   int64_t part_count;
-  int64_t chunks; /* of the largest part */
+  int64_t chunks; /* chunks of the largest part */
   tsr__progress progress;
 } fold_job;
 
@@ -31,15 +31,15 @@ typedef struct run {
   int64_t parts, at, count;
 } run;
 
-/* Of the largest node that begins at part p, up to eight parts. */
-static int level_of(int64_t p, int64_t parts)
+/* The level of the largest node that begins at part p, up to eight parts. */
+static int level_of_node(int64_t p, int64_t parts)
 {
   int k = 0;
   while (1 << k < TOGETHER && !(p >> k & 1) && p + (INT64_C(2) << k) <= parts) k++;
   return k;
 }
 
-/* Of neighbours, up to eight at once: their tree is in registers. Loops of a known length are made
+/* Adds up to eight neighbours at once: their tree is in registers. Loops of a known length are made
  * of vectors; most runs are a whole CHUNK. */
 #define INLINE static inline __attribute__((always_inline))
 #define TWO(T, p) (T)(x[p][i] + x[(p) + 1][i])
@@ -63,17 +63,17 @@ static int level_of(int64_t p, int64_t parts)
     else name##_some(x, parts, r->count, out);                                                  \
   }
 
-/* level[k] is the sum of 2^k parts, if bit k of how many were met is set. Bit k of a count rises
- * by a carry: so each sum of 2^k is added to its neighbour as soon as that is there, and at most
- * LEVELS of them wait. At the last part all that wait are added, the smallest first. What was added
- * at once is a sum of 2^k parts already: it begins at level k. */
+/* level[k] is the sum of 2^k parts, if bit k of the count of added parts is set. Bit k of a count
+ * rises by a carry: so each sum of 2^k is added to its neighbour as soon as the neighbour is there,
+ * and at most LEVELS sums wait. At the last part all waiting sums are added, the smallest first. A
+ * node that was added at once is a sum of 2^k parts already: it begins at level k. */
 #define FOLD(T, name)                                                                            \
   NODE(T, name)                                                                                  \
   static void name(const run *r, T *out)                                                         \
   {                                                                                              \
     T level[LEVELS][CHUNK];                                                                      \
     for (int64_t p = 0, node; p < r->parts; p += node) {                                         \
-      int k = level_of(p, r->parts);                                                             \
+      int k = level_of_node(p, r->parts);                                                        \
       node = INT64_C(1) << k;                                                                    \
       bool last = p + node == r->parts;                                                          \
       name##_node(r, p, (int)node, out);                                                         \
@@ -119,27 +119,27 @@ static void fold_run(const run *r, tsr_dtype from, tsr_dtype to)
 }
 
 /* Elements of a device's piece of the result. */
-static int64_t count_of(const tsr__call *call, int part)
+static int64_t count_piece_elements(const tsr__call *call, int part)
 {
   return tsr__box_count(&call->parts[part].out[0].box, tsr__call_node(call)->rank);
 }
 
-static void fold_task(void *user, int64_t task, int worker)
+static void fold_chunk_task(void *user, int64_t task, int worker)
 {
   fold_job *job = user;
   /* Chunks of all parts are numbered as if each had as many; those that are not there return at
    * once. */
   int part = (int)(task / job->chunks);
   const tsr__call_part *of = &job->call->parts[part];
-  int64_t at = task % job->chunks * CHUNK, left = count_of(job->call, part) - at;
+  int64_t at = task % job->chunks * CHUNK, left = count_piece_elements(job->call, part) - at;
   if (left <= 0 || tsr__progress_stops(&job->progress, worker)) return;
   run r = { job->parts + part * job->part_count, tsr__cpu_data(of->out[0].buffer), job->part_count,
             at, left < CHUNK ? left : CHUNK };
   fold_run(&r, tsr__call_dtype(job->call, 0), (tsr_dtype)tsr__call_node(job->call)->dtype);
 }
 
-/* Where element `p` of dim 0 begins for a device: what it has of it, or of who has that its own
- * piece, which is one run. */
+/* The begin of element `p` of dim 0 for a device: in its own memory, or, in the memory of the part
+ * that has the element, its own piece, which is one run. */
 static const char *part_at(const tsr__call *call, int part, int64_t p)
 {
   const tsr__call_part *of = &call->parts[part];
@@ -147,9 +147,9 @@ static const char *part_at(const tsr__call *call, int part, int64_t p)
   int64_t size = (int64_t)tsr_dtype_size(tsr__call_dtype(call, 0)), at = 0;
   const tsr__shard *from = &of->in[0];
   if (from->box.start[0] <= p && p < from->box.start[0] + from->box.size[0] &&
-      tsr__box_count(&from->box, rank + 1) == from->box.size[0] * count_of(call, part))
+      tsr__box_count(&from->box, rank + 1) == from->box.size[0] * count_piece_elements(call, part))
     return (const char *)tsr__cpu_data(from->buffer) +
-           (p - from->box.start[0]) * count_of(call, part) * size;
+           (p - from->box.start[0]) * count_piece_elements(call, part) * size;
   for (int o = 0; from->box.start[0] != p && o < call->part_count; o++)
     from = &call->parts[o].in[0];
   for (int d = 0; d < rank; d++)
@@ -171,15 +171,15 @@ tsr_status tsr__routine_fold(const tsr__call *call, tsr__error *error)
         call->part_count);
   job.parts = (void *)room->memory;
   for (int p = 0; p < call->part_count; p++) {
-    int64_t chunks = (count_of(call, p) + CHUNK - 1) / CHUNK;
+    int64_t chunks = (count_piece_elements(call, p) + CHUNK - 1) / CHUNK;
     if (chunks > job.chunks) job.chunks = chunks;
     for (int64_t k = 0; k < job.part_count; k++)
       job.parts[p * job.part_count + k] = part_at(call, p, k);
   }
   int64_t tasks = job.chunks * call->part_count;
   if (tasks <= FEW)
-    for (int64_t t = 0; t < tasks; t++) fold_task(&job, t, 0);
-  else tsr__parallel_progress(&job.progress, tasks, fold_task, &job);
+    for (int64_t t = 0; t < tasks; t++) fold_chunk_task(&job, t, 0);
+  else tsr__parallel_progress(&job.progress, tasks, fold_chunk_task, &job);
   tsr__scratch_give(call->rt, room);
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, TSR__PROGRAM) : TSR_OK;
 }

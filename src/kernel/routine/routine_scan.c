@@ -19,8 +19,7 @@ static void multiply_reals(const tsr__scan_block *b, tsr__scan_state *state)
   for (int64_t t = 0; t < b->runs; t++, at += b->step) {
     tsr__load_reals(b->dtype, b->from, at, state->count, x);
     for (int64_t j = 0; j < state->count; j++) {
-      /* In f64 throughout: rounding to the dtype is of the result alone and not of what is gone
-       * on with. */
+      /* In f64 throughout: only the result is rounded to the dtype, not the running product. */
       product[j] *= x[j];
       tsr__dtype_put_real(b->dtype, b->to, at + j, product[j]);
     }
@@ -55,14 +54,14 @@ tsr_status tsr__routine_cumprod(const tsr__call *call, tsr__error *error)
 /* ---- extremes ---- */
 
 /* The order of integers that floats are given: NaN beyond all on the side that wins. */
-static int64_t key_of(double x, bool largest)
+static int64_t extreme_key_of(double x, bool largest)
 {
   if (x != x) return largest ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
   return tsr__key_of_f64(x);
 }
 
-/* A state's words are elements; of no element they are those that come first. The first element
- * stands for the neutral one, which not every type has: NaN wins both ways. */
+/* A state's words are elements; the first elements replace the words of an empty state. The first
+ * element stands for the neutral one, which not every type has: NaN wins both ways. */
 #define EXTREMES(name, T, KEY_TYPE, KEY)                                                       \
   static void name(const tsr__scan_block *b, tsr__scan_state *state, bool largest)             \
   {                                                                                            \
@@ -89,10 +88,10 @@ EXTREMES(extremes_u8, uint8_t, uint8_t, x)
 EXTREMES(extremes_u16, uint16_t, uint16_t, x)
 EXTREMES(extremes_u32, uint32_t, uint32_t, x)
 EXTREMES(extremes_u64, uint64_t, uint64_t, x)
-EXTREMES(extremes_f16, uint16_t, int64_t, key_of((double)tsr__f32_of_f16(x), largest))
-EXTREMES(extremes_bf16, uint16_t, int64_t, key_of((double)tsr__f32_of_bf16(x), largest))
-EXTREMES(extremes_f32, float, int64_t, key_of((double)x, largest))
-EXTREMES(extremes_f64, double, int64_t, key_of(x, largest))
+EXTREMES(extremes_f16, uint16_t, int64_t, extreme_key_of((double)tsr__f32_of_f16(x), largest))
+EXTREMES(extremes_bf16, uint16_t, int64_t, extreme_key_of((double)tsr__f32_of_bf16(x), largest))
+EXTREMES(extremes_f32, float, int64_t, extreme_key_of((double)x, largest))
+EXTREMES(extremes_f64, double, int64_t, extreme_key_of(x, largest))
 
 static void extremes(const tsr__scan_block *b, tsr__scan_state *state, bool largest)
 {

@@ -1,14 +1,14 @@
-/* Scattering along a dim, or some dims as one: what stands at out[.., at[j], ..] is made of the
- * operand's element there and of all updates[.., j, ..] that go there, in order of j.
+/* Scattering along a dim, or some dims as one: out[.., at[j], ..] joins the operand's element there
+ * and all updates[.., j, ..] that go there, in order of j.
  *
  *   before x along x after      the operand's shard; a strip is one of `before` and some of `after`
  *   before x count x after      the updates: as many as there are indices
  *
- * Where the dim is sharded each device takes the updates whose places it holds, and where the
- * updates are, devices join what each made of its own (scatter_apart.c). Sums of floats are exact
- * and made there, too: many updates are shared out to the workers as to devices. Integers wrap and
- * extremes are elements, so that the order of updates cannot show in them; products of floats go by
- * f64 and are rounded once. */
+ * If the dim is sharded, each device takes the updates whose places it holds; if the updates are
+ * sharded, devices join their results (scatter_apart.c). Sums of floats are exact and made there,
+ * too: many updates are shared out to the workers as to devices. Integers wrap and extremes are
+ * elements, so that the order of updates does not change them; products of floats are computed in
+ * f64 and rounded once. */
 #include "kernel/routine/scatter.h"
 
 #include <math.h>
@@ -22,20 +22,20 @@ static const tsr__gnode *operand(const tsr__call *call, int i)
   return &call->program->nodes[tsr__in(call->program, tsr__call_node(call), i)];
 }
 
-static const tsr__scatter_attr *attr_of(const tsr__call *call)
+static const tsr__scatter_attr *scatter_attr_of(const tsr__call *call)
 {
   return tsr__attr_of(call->program, tsr__call_node(call));
 }
 
 int tsr__scatter_more(const tsr__call *call)
 {
-  return (int)attr_of(call)->more;
+  return (int)scatter_attr_of(call)->more;
 }
 
 /* How many places there are along the dims that are one. */
-static int64_t size_of(const tsr__call *call)
+static int64_t count_indexed_places(const tsr__call *call)
 {
-  const tsr__scatter_attr *attr = attr_of(call);
+  const tsr__scatter_attr *attr = scatter_attr_of(call);
   int64_t size = 1;
   for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= operand(call, 0)->dims[d];
   return size;
@@ -43,12 +43,13 @@ static int64_t size_of(const tsr__call *call)
 
 bool tsr__scatter_sums(const tsr__call *call)
 {
-  return attr_of(call)->how == TSR_SCATTER_ADD && tsr__dtype_float(tsr__call_dtype(call, 0));
+  return scatter_attr_of(call)->how == TSR_SCATTER_ADD &&
+         tsr__dtype_float(tsr__call_dtype(call, 0));
 }
 
 bool tsr__scatter_free(const tsr__call *call)
 {
-  int64_t how = attr_of(call)->how;
+  int64_t how = scatter_attr_of(call)->how;
   bool rounds = how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
   return how != TSR_SCATTER_SET && !rounds;
 }
@@ -57,36 +58,36 @@ bool tsr__scatter_free(const tsr__call *call)
  * dim. */
 int64_t tsr__scatter_width(const tsr__call *call)
 {
-  int64_t along = size_of(call), width = STRIP / (along ? along : 1);
+  int64_t along = count_indexed_places(call), width = STRIP / (along ? along : 1);
   if (width > TSR__SCATTER_WIDTH) width = TSR__SCATTER_WIDTH;
   return width ? width : 1;
 }
 
 /* Indices that lie with a part. The indices may be cut, too: each device has its own. */
-static int64_t count_of(const tsr__call *call, const tsr__call_part *part)
+static int64_t count_part_indices(const tsr__call *call, const tsr__call_part *part)
 {
   return tsr__box_count(&part->in[1].box, operand(call, 1)->rank);
 }
 
-/* What a strip's work reads and writes; `begin` 0, `end` all updates, for those that take them in
- * shares. */
+/* The memory that a strip's work reads and writes; `begin` is 0, `end` all updates, for work that
+ * takes them in shares. */
 tsr__scattering tsr__scattering_of(const tsr__strip *s)
 {
   return (tsr__scattering){ .strip = s,
                             .dtype = tsr__call_dtype(s->call, 0),
-                            .attr = attr_of(s->call),
+                            .attr = scatter_attr_of(s->call),
                             .x = operand(s->call, 0),
                             .at = tsr__cpu_data(s->part->in[1].buffer),
                             .narrow = operand(s->call, 1)->dtype == TSR_I32,
                             .updates = tsr__cpu_data(s->part->in[2].buffer),
                             .to = tsr__cpu_data(s->part->out[0].buffer),
                             .outside = (_Atomic bool *)(uintptr_t)s->user,
-                            .count = count_of(s->call, s->part),
-                            .end = count_of(s->call, s->part),
-                            .size = size_of(s->call) };
+                            .count = count_part_indices(s->call, s->part),
+                            .end = count_part_indices(s->call, s->part),
+                            .size = count_indexed_places(s->call) };
 }
 
-/* Where the update for element `j` of the strip's first line lies. */
+/* The place of the update for element `j` of the strip's first line. */
 static int64_t update_at(const tsr__scattering *a, int64_t j)
 {
   const tsr__strip *s = a->strip;
@@ -95,8 +96,8 @@ static int64_t update_at(const tsr__scattering *a, int64_t j)
   return (before * a->count + j) * s->after + s->at % row;
 }
 
-/* As NumPy counts them: from the front, or from the end below 0. */
-static bool is_index(const tsr__scattering *a, int64_t index)
+/* Indices count like NumPy's: from the front, or from the end below 0. */
+static bool is_valid_index(const tsr__scattering *a, int64_t index)
 {
   return index >= -a->size && index < a->size;
 }
@@ -104,11 +105,11 @@ static bool is_index(const tsr__scattering *a, int64_t index)
 /* Which element of a line of the shard an index goes to; -1: none of them. Dims that are one are
  * counted through, the last the fastest; each may be cut, so each is compared with the device's
  * box. */
-static int64_t place_of(const tsr__scattering *a, int64_t index)
+static int64_t place_of_index(const tsr__scattering *a, int64_t index)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
   int64_t place = 0, scale = 1;
-  if (!is_index(a, index)) return -1;
+  if (!is_valid_index(a, index)) return -1;
   if (index < 0) index += a->size;
   int first = (int)a->attr->dim, last = first + (int)a->attr->more;
   for (int d = last; d >= first; d--) {
@@ -123,18 +124,19 @@ static int64_t place_of(const tsr__scattering *a, int64_t index)
 }
 
 /* i32 as it was given, so that it need not be widened in memory. */
-static int64_t index_of(const tsr__scattering *a, int64_t j)
+static int64_t index_of_update(const tsr__scattering *a, int64_t j)
 {
   return a->narrow ? ((const int32_t *)a->at)[j] : ((const int64_t *)a->at)[j];
 }
 
 int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
 {
-  return place_of(a, index_of(a, j));
+  return place_of_index(a, index_of_update(a, j));
 }
 
-/* The same of updates j .. j + n - 1, at most a block: where one dim is meant, without a jump. */
-static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t *place)
+/* Finds the places of updates j .. j + n - 1, at most a block: without a branch if there is one
+ * dim. */
+static void find_update_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t *place)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
   const tsr__tiles *tiles = tsr__cpu_of(a->strip->call->rt)->tiles;
@@ -146,7 +148,7 @@ static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t 
   }
   for (int64_t i = 0; a->attr->more && i < n; i++) {
     place[i] = tsr__scatter_place(a, j + i);
-    inside &= is_index(a, index_of(a, j + i));
+    inside &= is_valid_index(a, index_of_update(a, j + i));
   }
   /* Only noted: which index is told is found afterwards, by the first place of all
    * (tsr__scatter_find_wrong). */
@@ -155,14 +157,14 @@ static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t 
 
 /* How many updates from `j` on a block takes. So many that a block's lines fit the room of
  * doubles. */
-static int64_t block_of(const tsr__scattering *a, int64_t j)
+static int64_t updates_in_block(const tsr__scattering *a, int64_t j)
 {
   int64_t most = BLOCK / a->strip->count;
   return a->end - j < most ? a->end - j : most;
 }
 
 /* To be asked before so many lines or updates: false once the work was cancelled. */
-static bool goes_on(tsr__scattering *a, int64_t n)
+static bool strip_goes_on(tsr__scattering *a, int64_t n)
 {
   a->left += (n - 1) * a->strip->count;
   return tsr__strip_goes_on(a->strip, &a->left);
@@ -173,7 +175,7 @@ static bool goes_on(tsr__scattering *a, int64_t n)
 static void fetch_block(const tsr__scattering *a, int64_t j)
 {
   if (j >= a->end) return;
-  const int64_t n = block_of(a, j), index = a->narrow ? 4 : 8;
+  const int64_t n = updates_in_block(a, j), index = a->narrow ? 4 : 8;
   const int64_t update = n * a->strip->count * (int64_t)tsr_dtype_size(a->dtype);
   const char *at = (const char *)a->at + j * index;
   const char *from = (const char *)a->updates + (size_t)update_at(a, j) * tsr_dtype_size(a->dtype);
@@ -203,8 +205,8 @@ void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
   const tsr__strip *s = a->strip;
   const size_t size = tsr_dtype_size(a->dtype);
   int64_t place[BLOCK], n;
-  for (int64_t j = a->begin; j < a->end && goes_on(a, n = block_of(a, j)); j += n) {
-    find_places(a, j, n, place);
+  for (int64_t j = a->begin; j < a->end && strip_goes_on(a, n = updates_in_block(a, j)); j += n) {
+    find_update_places(a, j, n, place);
     fetch_block(a, j + n);
     join(&(tsr__joined){ .to = (char *)a->to + (size_t)s->at * size,
                          .from = (const char *)a->updates + (size_t)update_at(a, j) * size,
@@ -245,7 +247,7 @@ FOLD(add_8, uint8_t, now + x)
 FOLD(add_16, uint16_t, now + x)
 FOLD(add_32, uint32_t, now + x)
 FOLD(add_64, uint64_t, now + x)
-/* Of 8 bits both are widened to int, which holds their product. */
+/* Two uint8_t are widened to int, which holds their product. */
 FOLD(mul_8, uint8_t, now *x)
 /* Two uint16_t would be multiplied as int, which can overflow. */
 FOLD(mul_16, uint16_t, (uint32_t)now *x)
@@ -254,7 +256,7 @@ FOLD(mul_64, uint64_t, now *x)
 
 /* Floats as integers in their order, NaN beyond all on the side that wins: the one there stays
  * before an equal one. */
-static int64_t key_of(double x, int64_t none)
+static int64_t float_key_of(double x, int64_t none)
 {
   return x == x ? tsr__key_of_f64(x) : none;
 }
@@ -272,7 +274,7 @@ static double bf16_of(uint16_t x)
 /* A NaN that comes is the usual one: whose it was, the order of updates would say. */
 #define COMES(convert, none) (convert(x) == convert(x) ? x : (none))
 #define KEYED(convert, SIGN, end, none) \
-  key_of(convert(x), end) SIGN key_of(convert(now), end) ? COMES(convert, none) : now
+  float_key_of(convert(x), end) SIGN float_key_of(convert(now), end) ? COMES(convert, none) : now
 #define EXTREME(dtype, T)                 \
   FOLD(min_##dtype, T, x < now ? x : now) \
   FOLD(max_##dtype, T, x > now ? x : now)
@@ -306,8 +308,8 @@ static tsr__join_fn *extreme_of(tsr_dtype dtype, bool largest)
   return folds[dtype][largest];
 }
 
-/* Of bits alone, by their number. */
-static tsr__join_fn *whole_of(tsr_dtype dtype, int64_t how)
+/* The function for bits alone, by the size of an element. */
+static tsr__join_fn *whole_join_of(tsr_dtype dtype, int64_t how)
 {
   /* Integers and floats of a size alike: bits are copied, or the floats went another way. */
   static tsr__join_fn *const folds[3][4] = {
@@ -323,19 +325,19 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 {
   int64_t how = a->attr->how;
   bool joins = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
-  /* Those keep more than an element while they run, and are rounded once at the end. */
+  /* Sums and products of floats keep more than an element while they run, and are rounded once at
+   * the end. */
   if (joins && tsr__dtype_float(a->dtype)) return NULL;
-  if (joins || how == TSR_SCATTER_SET) return whole_of(a->dtype, how);
+  if (joins || how == TSR_SCATTER_SET) return whole_join_of(a->dtype, how);
   return extreme_of(a->dtype, how == TSR_SCATTER_MAX);
 }
 
 /* ---- sums and products of floats ---- */
 
-/* So many values from lines of the strip, from `at` on: where they lie, or as doubles in `room`.
- * Dense f32 is read where it lies; all else is widened to doubles, which hold every type of
- * floats. */
-static tsr__reals load_lines(const tsr__scattering *a, const void *from, int64_t at,
-                             const tsr__reals *room)
+/* Loads values from lines of the strip, from `at` on: in place, or as doubles in `room`. Dense f32
+ * is read where it lies; all else is widened to doubles, which hold every type of floats. */
+static tsr__reals load_strip_lines(const tsr__scattering *a, const void *from, int64_t at,
+                                   const tsr__reals *room)
 {
   const tsr__strip *s = a->strip;
   double *to = (double *)(uintptr_t)room->f64;
@@ -355,16 +357,16 @@ void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
   double room[BLOCK];
   for (int64_t t = 0; t < s->along; t += n) {
     n = s->along - t < most ? s->along - t : most;
-    if (!goes_on(a, n)) return;
+    if (!strip_goes_on(a, n)) return;
     /* Places count the elements of the strip: [along, count]. */
     for (int64_t i = 0; i < n * s->count; i++) place[i] = t * s->count + i;
-    tsr__reals x = load_lines(a, tsr__cpu_data(s->part->in[0].buffer), s->at + t * s->after,
-                              &(tsr__reals){ .f64 = room, .n = (int)(n * s->count) });
+    tsr__reals x = load_strip_lines(a, tsr__cpu_data(s->part->in[0].buffer), s->at + t * s->after,
+                                    &(tsr__reals){ .f64 = room, .n = (int)(n * s->count) });
     take(user, place, &x);
   }
 }
 
-/* Of lines of several elements the place of each of them. */
+/* Finds the place of each element of lines of several elements. */
 static void spread_places(const int64_t *line, int64_t n, int64_t width, int64_t *place)
 {
   for (int64_t i = 0; i < n; i++)
@@ -378,11 +380,11 @@ void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user
   const int64_t width = a->strip->count;
   int64_t n, line[BLOCK], place[BLOCK];
   double room[BLOCK];
-  for (int64_t j = a->begin; j < a->end && goes_on(a, n = block_of(a, j)); j += n) {
-    find_places(a, j, n, width == 1 ? place : line);
+  for (int64_t j = a->begin; j < a->end && strip_goes_on(a, n = updates_in_block(a, j)); j += n) {
+    find_update_places(a, j, n, width == 1 ? place : line);
     if (width > 1) spread_places(line, n, width, place);
-    tsr__reals x = load_lines(a, a->updates, update_at(a, j),
-                              &(tsr__reals){ .f64 = room, .n = (int)(n * width) });
+    tsr__reals x = load_strip_lines(a, a->updates, update_at(a, j),
+                                    &(tsr__reals){ .f64 = room, .n = (int)(n * width) });
     fetch_block(a, j + n);
     take(user, place, &x);
   }
@@ -435,8 +437,8 @@ static tsr_status scatter_strip(const tsr__strip *s)
   return TSR_OK;
 }
 
-/* Where an index of a part stands among all of them, in C order. */
-static int64_t position_of(const tsr__call *call, const tsr__call_part *part, int64_t j)
+/* The position of a part's index among all indices, in C order. */
+static int64_t position_of_index(const tsr__call *call, const tsr__call_part *part, int64_t j)
 {
   const tsr__gnode *at = operand(call, 1);
   int64_t position = 0, scale = 1;
@@ -452,15 +454,15 @@ static int64_t position_of(const tsr__call *call, const tsr__call_part *part, in
 tsr__scatter_wrong tsr__scatter_find_wrong(const tsr__call *call)
 {
   tsr__scatter_wrong wrong = { INT64_MAX, 0 };
-  for (int p = 0; p < call->part_count && !attr_of(call)->drops; p++) {
+  for (int p = 0; p < call->part_count && !scatter_attr_of(call)->drops; p++) {
     if (!tsr__call_here(call, p)) continue;
     tsr__strip strip = { .call = call, .part = &call->parts[p] };
     tsr__scattering a = tsr__scattering_of(&strip);
     int64_t j = 0;
-    while (j < a.count && is_index(&a, index_of(&a, j))) j++;
-    if (j == a.count || position_of(call, &call->parts[p], j) >= wrong.position) continue;
-    wrong.position = position_of(call, &call->parts[p], j);
-    wrong.value = index_of(&a, j);
+    while (j < a.count && is_valid_index(&a, index_of_update(&a, j))) j++;
+    if (j == a.count || position_of_index(call, &call->parts[p], j) >= wrong.position) continue;
+    wrong.position = position_of_index(call, &call->parts[p], j);
+    wrong.value = index_of_update(&a, j);
   }
   return wrong;
 }
@@ -469,7 +471,7 @@ tsr_status tsr__scatter_refuse(const tsr__call *call, const tsr__scatter_wrong *
                                tsr__error *error)
 {
   if (wrong->position == INT64_MAX) return TSR_OK;
-  int64_t size = size_of(call);
+  int64_t size = count_indexed_places(call);
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_scatter: index %lld at position %lld of the indices is out of "
                         "range, expected %lld to %lld",
@@ -500,20 +502,20 @@ int64_t tsr__room_of_scatter(const tsr__call *call, const bool *wanted)
   int64_t workers = tsr__worker_count(call->rt), most = strips < workers ? strips : workers;
   if (tsr__scatter_sums(call)) return 2 * most * (int64_t)tsr__bins_bytes(count);
   bool product =
-      attr_of(call)->how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
+      scatter_attr_of(call)->how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
   return product ? most * count * (int64_t)sizeof(double) : 0;
 }
 
-/* Whether the updates of a strip may be work for several workers: so many that joining what they
- * made is cheap beside it. The first part has the most. */
+/* Whether the updates of a strip may be work for several workers: so many that joining the workers'
+ * results is cheap beside them. The first part has the most. */
 static bool is_shared(const tsr__call *call)
 {
   enum { MANY = 1 << 16 };
-  int64_t updates = count_of(call, &call->parts[0]) * tsr__scatter_width(call);
+  int64_t updates = count_part_indices(call, &call->parts[0]) * tsr__scatter_width(call);
   return tsr__scatter_sums(call) || (tsr__scatter_free(call) && updates >= MANY);
 }
 
-/* Indices are looked at where they are used; a result for which one was none is given up. */
+/* Indices are checked where they are used; an index outside of the dim fails the call. */
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {
   bool apart = tsr__call_node(call)->reduce_axes || is_shared(call);

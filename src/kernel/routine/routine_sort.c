@@ -3,8 +3,8 @@
  *   elements   2.5  nan  -0  1  0       words in the same order: -0 is 0, NaN beyond all
  *   places     2 4 3 0 1                the first result takes elements by them, the second is them
  *
- * Lines of a leaf's size (rows/sort.h) are sorted inside the cache, side by side. Of longer ones
- * each device does one at a time, all together by all workers. */
+ * Lines of a leaf's size (rows/sort.h) are sorted inside the cache, side by side. Each device does
+ * longer lines one at a time, together by all workers. */
 #include "kernel/routine/sort_line.h"
 #include "kernel/rows/sort.h"
 
@@ -51,7 +51,7 @@ static void sort_leaf(const tsr__strip *s, int64_t number, leaf_room *r)
     /*   keys a, b, of which b decides first:   by a -> place;   by b in that order -> place */
     if (key) leaf.word = r->taken, leaf.at = r->place;
     tsr__sort_leaf_rows(r->sorter, &leaf);
-    /* Two lists of places, turn by turn: what was read becomes what is written next. */
+    /* Two lists of places take turns: the list that was read is written next. */
     r->next = r->place;
     r->place = leaf.out;
   }
@@ -82,7 +82,7 @@ typedef struct turn {
   tsr__line_sort sort;
 } turn;
 
-static void write_task(void *user, int64_t task, int worker)
+static void write_sorted_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const turn *r = user;
@@ -91,7 +91,7 @@ static void write_task(void *user, int64_t task, int worker)
   tsr__line_results(r->call, &r->call->parts[piece.part], results);
   tsr__line to = r->lines[piece.part];
   to.n = piece.count;
-  /* Of top_k whole pieces may lie behind the last that is wanted. */
+  /* Whole pieces may lie after the last element that top_k wants. */
   if (piece.start < to.kept) tsr__line_sort_take(&r->sort, &piece, &to, piece.start, results);
 }
 
@@ -108,7 +108,7 @@ static tsr_status sort_turn(turn *r, tsr__error *error)
                               .want = { results[0] != NULL, results[1] != NULL } };
   tsr_status status = tsr__line_sort_run(&r->sort, error);
   if (!status && !tsr__parallel_long(rt, TSR__PROGRAM, tsr__piece_count(&r->parts, TSR__PIECE_ROWS),
-                                     write_task, r))
+                                     write_sorted_task, r))
     status = tsr__cancelled(error, TSR__PROGRAM);
   tsr__line_sort_end(&r->sort);
   return status;
@@ -149,8 +149,9 @@ static tsr_status sort_long(const tsr__call *call, tsr__error *error)
   return status;
 }
 
-/* Where lines are cut: the columns of a line as they leave and as they come, and the words by which
- * rows find where they go, two bytes each; or what came and what sorts it. */
+/* Scratch bytes for sharded lines: the columns of a line as they leave and as they come, and the
+ * words that send rows to their device, two bytes each; or the received rows and the memory that
+ * sorts them. */
 static int64_t apart_room(const tsr__call *call, int64_t leaving, int64_t coming, bool places)
 {
   int64_t column = places ? (int64_t)sizeof(uint32_t) : 0, keys = key_count(call);

@@ -7,36 +7,37 @@
  *              5 5 9        the next goes on
  *
  * Splitters name a row, so that equal elements are shared out, too (rows/sort_split.c); rows come
- * in order of device and place, so a stable sort of what came is stable over all. The places are
- * those in the whole line. Of several keys each is an element of its row. Where only the first few
- * of a line are wanted each device sends no more of its own. How much moves the elements decide; it
- * is counted.
+ * in order of device and place, so a stable sort of the received rows is stable over all. The
+ * places are those in the whole line. Each of several keys is an element of its row. If only the
+ * first few of a line are wanted, each device sends no more of its own. The elements decide the
+ * traffic, which is counted.
  *
- * Where devices are several processes' each does this for its own members: others have no rows in
- * its lists. Splitters are of all samples, and what goes to another process does so by the exchange
- * of tsr__call_peers, at the borders of results, too. Processes without members take part. */
+ * If devices are in several processes, each process does this for its own members: others have no
+ * rows in its lists. Splitters come from all samples, and rows for another process go by the
+ * exchange of tsr__call_peers, at the borders of results, too. Processes without members take
+ * part. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
 
 /* A line of a group. All lists have one entry a member; those of keys [key * members + m]. */
 typedef struct apart {
   const tsr__call *call;
-  const int *part; /* of the call */
+  const int *part; /* the call's parts */
   int members, keys;
-  int64_t number;         /* of the line */
+  int64_t number;         /* number of the line */
   int64_t few;            /* the first that are wanted; 0: all */
   tsr__parts here, there; /* elements as they leave, and as they came */
-  int64_t *start, *goal;  /* where in the whole line a member's part begins, and in the results; one
-                           * more: its end */
-  int64_t *came;          /* where in the results what came begins */
-  int64_t *counts, *next; /* [from * members + to]: how many go, and where the next element comes
-                           * to; of each key, and behind those of places */
-  uint64_t **word;        /* of the elements that leave: the last key's first */
-  tsr__line *lines;       /* [key * members + m]: where they are now */
+  int64_t *start, *goal;  /* begins of members' parts in the whole line, and in the results; one
+                           * more: the end */
+  int64_t *came;          /* begins, in the results, of the rows that came */
+  int64_t *counts, *next; /* [from * members + to]: rows that go, and the next element's
+                            * place: for each key, then for places */
+  uint64_t **word;        /* words of leaving elements, the last key's first */
+  tsr__line *lines;       /* [key * members + m]: the elements' lines now */
   tsr__buffer **words, **places, **came_places;
-  tsr__buffer **elements, **came_elements; /* of keys */
-  /* With peers: what came that is others' result, by column and member, as it goes and as it comes;
-   * and how many rows these are, by member. */
+  tsr__buffer **elements, **came_elements; /* elements of keys */
+  /* With peers: rows that came here but belong to other processes' results, by column and member,
+   * as they go and as they come; and their numbers, by member. */
   tsr__buffer **border, **brought;
   int64_t *border_rows, *brought_rows;
   tsr__colparts *columns;
@@ -44,7 +45,7 @@ typedef struct apart {
   tsr__line_sort sort;
   tsr__error *error;
   _Atomic int64_t moved;  /* to members of this process */
-  tsr__progress progress; /* of the step at hand */
+  tsr__progress progress; /* the current step's */
   bool want[2];           /* elements, places */
 } apart;
 
@@ -53,24 +54,23 @@ static tsr_runtime *runtime_of(const apart *a)
   return a->call->rt;
 }
 
-static tsr__line line_of(const apart *a, int key, int member)
+static tsr__line line_of_member(const apart *a, int key, int member)
 {
   return tsr__line_of(a->call, &a->call->parts[a->part[member]], key, a->number);
 }
 
-static int64_t size_of(const apart *a, int key)
+static int64_t size_of_key(const apart *a, int key)
 {
   return (int64_t)tsr_dtype_size(tsr__call_dtype(a->call, key));
 }
 
 /* Whether a member is done in this process. */
-static bool is_here(const apart *a, int member)
+static bool member_is_here(const apart *a, int member)
 {
   return tsr__call_here(a->call, a->part[member]);
 }
 
-/* A task that asks by itself whether it is to stop asks a->progress: what it leaves undone is seen
- * here. */
+/* A task that asks by itself whether to stop asks a->progress: unfinished work is seen here. */
 static bool each(apart *a, int64_t count, tsr__task_fn fn)
 {
   a->progress = (tsr__progress){ .rt = runtime_of(a), .what = TSR__PROGRAM };
@@ -81,17 +81,17 @@ static bool each(apart *a, int64_t count, tsr__task_fn fn)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
-/* One list holds all buffers, so that whatever is left of them is dropped at once.
+/* One list holds all buffers, so that all that remain are dropped at once.
  *
  *   words | places | elements | came_elements | came_places | empty | border | brought | empty
  *
- * An exchange takes lists by column, and behind them as many places that stay empty. */
+ * An exchange takes lists by column, and after them as many places that stay empty. */
 static int buffers_of(const apart *a)
 {
   return (10 + 3 * a->keys) * a->members;
 }
 
-static size_t list_bytes(const apart *a)
+static size_t sort_list_bytes(const apart *a)
 {
   size_t n = (size_t)a->members, keys = (size_t)a->keys;
   return (size_t)buffers_of(a) * sizeof(tsr__buffer *) + n * keys * sizeof(tsr__line) +
@@ -99,13 +99,13 @@ static size_t list_bytes(const apart *a)
          (4 * n + 3 * (n + 1) + (keys + 2) * n * n) * sizeof(int64_t) + n * sizeof(int);
 }
 
-static tsr_status new_lists(apart *a)
+static tsr_status new_sort_lists(apart *a)
 {
   int n = a->members, keys = a->keys;
-  a->words = tsr__new(&runtime_of(a)->heap, list_bytes(a));
+  a->words = tsr__new(&runtime_of(a)->heap, sort_list_bytes(a));
   if (!a->words)
     return tsr__error_set(a->error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
-  /* One allocation, cut in the order that list_bytes counts: pointers first, then lines, words
+  /* One allocation, cut in the order that sort_list_bytes counts: pointers first, then lines, words
    * of 8 bytes, and last the ints. */
   a->places = a->words + n;
   a->elements = a->places + n;
@@ -137,7 +137,7 @@ static tsr_status new_lists(apart *a)
   return TSR_OK;
 }
 
-static void drop(tsr__buffer **list, int count)
+static void drop_sort_buffers(tsr__buffer **list, int count)
 {
   for (int i = 0; i < count; i++) {
     tsr__buffer_release(list[i]);
@@ -147,7 +147,7 @@ static void drop(tsr__buffer **list, int count)
 
 /* A buffer a member, of `size` bytes for each of its rows. One row more, since a member without
  * rows has a buffer, too. */
-static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
+static bool new_member_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
 {
   for (int m = 0; m < a->members; m++) {
     size_t bytes = (size_t)((parts->rows[m] + 1) * size);
@@ -161,19 +161,19 @@ static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__bu
 static bool new_columns(apart *a, const tsr__parts *parts, tsr__buffer **elements,
                         tsr__buffer **places)
 {
-  bool fits = !a->want[1] || new_buffers(a, parts, sizeof(uint32_t), places);
+  bool fits = !a->want[1] || new_member_buffers(a, parts, sizeof(uint32_t), places);
   for (int key = 0; key < a->keys && fits; key++)
-    fits = new_buffers(a, parts, size_of(a, key), elements + key * a->members);
+    fits = new_member_buffers(a, parts, size_of_key(a, key), elements + key * a->members);
   return fits;
 }
 
-/* Elements that lie one behind the other in buffers of the members. */
+/* Sets lines to elements that lie one after the other in buffers of the members. */
 static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *elements)
 {
   for (int key = 0; key < a->keys; key++)
     for (int m = 0; m < a->members; m++) {
       tsr__line *l = &a->lines[key * a->members + m];
-      *l = line_of(a, key, m);
+      *l = line_of_member(a, key, m);
       l->from = tsr__cpu_data(elements[key * a->members + m]);
       l->at = 0;
       l->step = 1;
@@ -190,11 +190,11 @@ static void leave_task(void *user, int64_t task, int worker)
   const apart *a = user;
   tsr__piece p = tsr__piece_of(&a->here, TSR__PIECE_ROWS, task);
   for (int key = 0; key < a->keys; key++) {
-    tsr__line some = line_of(a, key, p.part);
+    tsr__line some = line_of_member(a, key, p.part);
     some.at += p.start * some.step;
     some.n = p.count;
     tsr__line_gather(&some, (char *)tsr__cpu_data(a->elements[key * a->members + p.part]) +
-                                p.start * size_of(a, key));
+                                p.start * size_of_key(a, key));
   }
   if (!a->want[1]) return;
   uint32_t *place = (uint32_t *)tsr__cpu_data(a->places[p.part]) + p.start;
@@ -202,7 +202,7 @@ static void leave_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < p.count; i++) place[i] = (uint32_t)(a->start[p.part] + p.start + i);
 }
 
-/* Those that may be among the first few of all: the first of the member's own order. */
+/* Gathers elements that may be among the first few of all: the first of the member's own order. */
 static void leave_few_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -229,7 +229,7 @@ static void leave_few_task(void *user, int64_t task, int worker)
 static tsr_status leave_few(apart *a)
 {
   int64_t *rows = (int64_t *)a->here.rows;
-  for (int m = 0; m < a->members; m++) a->lines[m] = line_of(a, 0, m);
+  for (int m = 0; m < a->members; m++) a->lines[m] = line_of_member(a, 0, m);
   a->sort = (tsr__line_sort){ .rt = runtime_of(a),
                               .parts = &a->here,
                               .lines = a->lines,
@@ -245,10 +245,11 @@ static tsr_status leave_few(apart *a)
   return status;
 }
 
-static tsr_status leave(apart *a)
+static tsr_status gather_leaving_rows(apart *a)
 {
   int64_t *rows = (int64_t *)a->here.rows;
-  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? a->start[m + 1] - a->start[m] : 0;
+  for (int m = 0; m < a->members; m++)
+    rows[m] = member_is_here(a, m) ? a->start[m + 1] - a->start[m] : 0;
   if (a->few) return leave_few(a);
   if (!new_columns(a, &a->here, a->elements, a->places) ||
       !each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), leave_task))
@@ -258,7 +259,7 @@ static tsr_status leave(apart *a)
 
 /* ---- to the devices where elements fall ------------------------------------------------------ */
 
-static void words_task(void *user, int64_t task, int worker)
+static void make_words_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const apart *a = user;
@@ -280,7 +281,7 @@ static int64_t leaving_of(const apart *a, int member)
   return a->few && a->few < rows ? a->few : rows;
 }
 
-/* All processes' samples in the place of this one's: of the same rows all choose the same
+/* Replaces this process's sample by those of all processes: from the same rows all choose the same
  * splitters. */
 static tsr_status join_samples(apart *a, tsr__sort_sample *sample)
 {
@@ -303,15 +304,16 @@ static tsr_status join_samples(apart *a, tsr__sort_sample *sample)
 }
 
 /* Which device each row goes to, and how many go where. */
-static tsr_status split_rows(apart *a)
+static tsr_status route_line_rows(apart *a)
 {
   tsr__packed_keys keys = { .parts = a->members, .words = a->keys, .bits = 64, .word = a->word };
   tsr__routes routes = { &a->here, NULL, NULL, a->counts };
-  if (!new_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
+  if (!new_member_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
     return a->error->status;
   for (int m = 0; m < a->members; m++) a->word[m] = tsr__cpu_data(a->words[m]);
   set_lines(a, &a->here, a->elements);
-  if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
+  if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), make_words_task))
+    return a->error->status;
   tsr__sort_sample sample;
   tsr__sample_ask ask = { &a->here, &keys, 0 };
   for (int m = 0; m < a->members; m++) ask.total += leaving_of(a, m);
@@ -322,19 +324,18 @@ static tsr_status split_rows(apart *a)
   tsr__sort_sample_free(runtime_of(a), &sample);
   routes.dest = a->split.dest;
   if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
-  /* The words were for finding destinations; what sorts the rows that came makes its own. */
-  drop(a->words, a->members);
+  /* The words served to find destinations; the sort of the received rows makes its own words. */
+  drop_sort_buffers(a->words, a->members);
   return status;
 }
 
-/* Where on each device the rows of each begin, and how many come to it.
+/* Finds on each device where the rows of each sender begin, and how many rows come.
  *
  *   counts     to 0  to 1        next[from][to], where rows of `from` begin at `to`
  *   from 0      3     1          0  0
  *   from 1      2     4          3  1
  *
- * In order of senders, so rows that were before others still are: that is what makes the sort
- * stable. */
+ * Rows lie in order of senders, so that rows keep their order: this makes the sort stable. */
 static void number_rows(apart *a)
 {
   int n = a->members;
@@ -351,7 +352,7 @@ static void number_rows(apart *a)
 }
 
 /* A column of a member: the elements of a key, or their places. */
-static void send_task(void *user, int64_t task, int worker)
+static void send_column_task(void *user, int64_t task, int worker)
 {
   apart *a = user;
   tsr__traffic traffic = { 0 };
@@ -389,28 +390,29 @@ static tsr_status exchange_elements(apart *a)
   tsr_status status = peers->exchange(peers->user, &ask, a->error);
   atomic_fetch_add(&a->moved, bytes);
   number_rows(a);
-  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? rows[m] : 0;
+  for (int m = 0; m < a->members; m++) rows[m] = member_is_here(a, m) ? rows[m] : 0;
   return status;
 }
 
 static tsr_status send_elements(apart *a)
 {
-  tsr_status status = split_rows(a);
+  tsr_status status = route_line_rows(a);
   if (!status && a->call->peers) status = exchange_elements(a);
   if (status) return status;
   if (!a->call->peers) number_rows(a);
   if (!a->call->peers && (!new_columns(a, &a->there, a->came_elements, a->came_places) ||
-                          !each(a, (a->keys + a->want[1]) * a->members, send_task)))
+                          !each(a, (a->keys + a->want[1]) * a->members, send_column_task)))
     return a->error->status;
   tsr__sort_split_free(runtime_of(a), &a->split);
-  drop(a->elements, a->keys * a->members);
-  drop(a->places, a->members);
+  drop_sort_buffers(a->elements, a->keys * a->members);
+  drop_sort_buffers(a->places, a->members);
   return TSR_OK;
 }
 
-/* ---- what came, in order, to where it belongs ------------------------------------------------ */
+/* ---- rows in order, to the members that own them
+ * ---------------------------------------------- */
 
-/* Which rows of the whole order came to one member and are another's result. */
+/* Rows of the whole order that came to one member and are another's result. */
 typedef struct stretch {
   int64_t first, count;
 } stretch;
@@ -422,62 +424,63 @@ static stretch meeting_of(const apart *a, int from, int to)
   return (stretch){ first, end > first ? end - first : 0 };
 }
 
-/* Of a row of the results' columns, as it is counted. */
+/* The bytes of a row of the results' columns, as traffic counts them. */
 static int64_t row_bytes(const apart *a)
 {
-  return (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
+  return (a->want[0] ? size_of_key(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
 }
 
-/* Rows that go to other processes, behind those of members before the owner. */
+/* Writes rows that go to other processes, after those for members before the owner. */
 static void write_border(const apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   int64_t at = first - meeting_of(a, p->part, owner).first;
   void *columns[2];
   tsr__line to = { .dtype = tsr__call_dtype(a->call, 0), .step = 1, .n = p->count };
-  to.order = line_of(a, 0, owner).order;
+  to.order = line_of_member(a, 0, owner).order;
   to.kept = a->border_rows[p->part];
   for (int m = 0; m < owner; m++)
-    if (!is_here(a, m)) at += meeting_of(a, p->part, m).count;
+    if (!member_is_here(a, m)) at += meeting_of(a, p->part, m).count;
   for (int i = 0; i < 2; i++)
     columns[i] = a->want[i] ? tsr__cpu_data(a->border[i * a->members + p->part]) : NULL;
   tsr__line_sort_take(&a->sort, p, &to, at, columns);
 }
 
-/* Some rows in order, of `first` .. of the results' line, to the member whose part they are. */
+/* Writes some rows in order, from element `first` of the results' line on, to the member that
+ * owns them. */
 static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   const tsr__call_part *part = &a->call->parts[a->part[owner]];
-  tsr__line to = line_of(a, 0, owner);
+  tsr__line to = line_of_member(a, 0, owner);
   void *results[2];
   tsr__line_results(a->call, part, results);
   to.n = p->count;
   tsr__line_sort_take(&a->sort, p, &to, first - a->goal[owner], results);
-  /* The others' memory is written directly, as in any collective inside a process; what would
-   * travel is counted. */
+  /* The others' memory is written directly, as in any collective inside a process; the traffic is
+   * counted. */
   if (owner != p->part) atomic_fetch_add(&a->moved, p->count * row_bytes(a));
 }
 
-/* What came behind the last of a result belongs to nobody. */
-static void write_task(void *user, int64_t task, int worker)
+/* Rows after the last element of a result belong to nobody. */
+static void write_stretch_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   apart *a = user;
   tsr__piece p = tsr__piece_of(&a->there, TSR__PIECE_ROWS, task);
   int64_t first = a->came[p.part] + p.start, end = first + p.count;
-  /* What came to a device is a stretch of the whole order, and belongs to the few members whose
-   * parts it meets. */
+  /* The rows that came to a device are a stretch of the whole order, and belong to the few members
+   * whose parts the stretch meets. */
   for (int owner = 0; owner < a->members && first < end; owner++) {
     int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
     tsr__piece run = { p.part, first - a->came[p.part], stop - first };
-    if (is_here(a, owner)) write_run(a, &run, first, owner);
+    if (member_is_here(a, owner)) write_run(a, &run, first, owner);
     else write_border(a, &run, first, owner);
     first = stop;
   }
 }
 
 /* Whether any rows came to a process that are another's: all say the same. */
-static bool borders_differ(const apart *a)
+static bool border_rows_came(const apart *a)
 {
   for (int from = 0; from < a->members; from++)
     for (int to = 0; to < a->members; to++)
@@ -487,7 +490,7 @@ static bool borders_differ(const apart *a)
   return false;
 }
 
-/* Counts what goes to others, and makes room for it. */
+/* Counts the rows that go to other processes, and makes buffers for them. */
 static bool open_borders(apart *a)
 {
   const tsr__parts parts = { a->members, a->here.device, a->border_rows };
@@ -495,27 +498,28 @@ static bool open_borders(apart *a)
   memset(a->counts, 0, pairs * sizeof *a->counts);
   for (int from = 0; from < a->members; from++) {
     a->border_rows[from] = 0;
-    for (int to = 0; to < a->members && is_here(a, from); to++) {
-      int64_t count = is_here(a, to) ? 0 : meeting_of(a, from, to).count;
+    for (int to = 0; to < a->members && member_is_here(a, from); to++) {
+      int64_t count = member_is_here(a, to) ? 0 : meeting_of(a, from, to).count;
       a->counts[from * a->members + to] = count;
       a->border_rows[from] += count;
     }
   }
-  return (!a->want[0] || new_buffers(a, &parts, size_of(a, 0), a->border)) &&
-         (!a->want[1] || new_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
+  return (!a->want[0] || new_member_buffers(a, &parts, size_of_key(a, 0), a->border)) &&
+         (!a->want[1] || new_member_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
 }
 
-/* What others brought of a column, in order of who did, to a member's result. */
+/* Copies the elements of a column that other processes sent, in order of sender, to a member's
+ * result. */
 static void put_brought(apart *a, const tsr__buffer *from, int member, int result)
 {
   void *results[2];
-  const tsr__line to = line_of(a, 0, member);
-  size_t size = result ? sizeof(int64_t) : (size_t)size_of(a, 0);
+  const tsr__line to = line_of_member(a, 0, member);
+  size_t size = result ? sizeof(int64_t) : (size_t)size_of_key(a, 0);
   const char *next = tsr__cpu_data(from);
   tsr__line_results(a->call, &a->call->parts[a->part[member]], results);
   for (int m = 0; m < a->members; m++) {
     stretch s = meeting_of(a, m, member);
-    if (is_here(a, m)) continue;
+    if (member_is_here(a, m)) continue;
     int64_t at = to.to + (s.first - a->goal[member]) * to.step;
     for (int64_t i = 0; i < s.count; i++, next += size, at += to.step)
       memcpy((char *)results[result] + (size_t)at * size, next, size);
@@ -541,7 +545,7 @@ static tsr_status exchange_borders(apart *a)
                                    .bytes = &uncounted };
   tsr_status status = peers->exchange(peers->user, &ask, a->error);
   for (int m = 0; m < a->members && !status; m++) {
-    if (!is_here(a, m)) continue;
+    if (!member_is_here(a, m)) continue;
     atomic_fetch_add(&a->moved, a->brought_rows[m] * row_bytes(a));
     for (int i = 0, c = 0; i < 2; i++)
       if (a->want[i]) put_brought(a, a->brought[c++ * a->members + m], m, i);
@@ -551,7 +555,7 @@ static tsr_status exchange_borders(apart *a)
 
 static tsr_status place_elements(apart *a)
 {
-  bool borders = a->call->peers && borders_differ(a);
+  bool borders = a->call->peers && border_rows_came(a);
   set_lines(a, &a->there, a->came_elements);
   for (int m = 0; m < a->members && a->want[1]; m++)
     a->lines[m].places = tsr__cpu_data(a->came_places[m]);
@@ -562,7 +566,7 @@ static tsr_status place_elements(apart *a)
                               .want = { a->want[0], a->want[1] } };
   tsr_status status = tsr__line_sort_run(&a->sort, a->error);
   if (!status && ((borders && !open_borders(a)) ||
-                  !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_task)))
+                  !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_stretch_task)))
     status = a->error->status;
   tsr__line_sort_end(&a->sort);
   return status || !borders ? status : exchange_borders(a);
@@ -574,15 +578,15 @@ static tsr_status sort_group(apart *a)
 {
   const tsr__call_part *first = &a->call->parts[a->part[0]];
   tsr__sides sides = tsr__sides_of(&first->in[0], tsr__call_rank(a->call), tsr__call_dim(a->call));
-  tsr_status status = new_lists(a);
+  tsr_status status = new_sort_lists(a);
   for (a->number = 0; a->number < sides.before * sides.after && !status; a->number++) {
-    status = leave(a);
+    status = gather_leaving_rows(a);
     if (!status) status = send_elements(a);
     if (!status) status = place_elements(a);
     tsr__sort_split_free(runtime_of(a), &a->split);
-    drop(a->words, buffers_of(a));
+    drop_sort_buffers(a->words, buffers_of(a));
   }
-  tsr__del(&runtime_of(a)->heap, a->words, list_bytes(a));
+  tsr__del(&runtime_of(a)->heap, a->words, sort_list_bytes(a));
   return status;
 }
 

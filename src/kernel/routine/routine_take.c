@@ -1,13 +1,13 @@
-/* Looking into a table that is cut along what is looked into: each device has some of its entries
- * and gives the others what they look for.
+/* Taking from a table that is sharded along the indexed dims: each device has some of the entries
+ * and gives other devices the entries that they look for.
  *
  *   table, cut in 3   [a b][c d][e]        out[a, i, b] = table[a, index[i], b]
  *   indices           3 0 0                of the own entries, else of the device that has them
  *   the first device  d a a                d crosses, a is here
  *
  * All devices that differ along the table's axes alone look for the same elements, and each of
- * these lies on one of them: of p devices p - 1 are sent it, whatever the indices are. Elements are
- * copied as they are, so no mesh can show. */
+ * these lies on one of them: p - 1 of p devices are sent it, whatever the indices are. Elements are
+ * copied as they are, so no mesh changes a result. */
 #include "kernel/routine/routine.h"
 
 #include "kernel/device/cpu.h"
@@ -25,17 +25,17 @@ typedef struct looking {
   tsr__progress progress;
 } looking;
 
-/* What a part of the result is made of: runs of `length` elements, an index each. */
+/* The runs of a part of the result: `length` elements, an index each. */
 typedef struct lines {
   int64_t middle, after, runs, length;
 } lines;
 
-/* Where each element has its own index (take_along) a run is one element; else it is all that
- * lies behind the dim, and consecutive in table and result. */
-static lines lines_of(const looking *l, int part)
+/* If each element has its own index (take_along), a run is one element; else a run is all elements
+ * after the dim, consecutive in table and result. */
+static lines runs_of_part(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
-  /* How many dims of the result stand for those that are looked into: as many as the index has. */
+  /* The number of dims of the result that stand for the indexed dims: as many as the index has. */
   int rank = l->node->rank, span = rank - l->table->rank + l->last - l->first + 1;
   lines s = { 1, 1, 1, 1 };
   if (l->each) span = 1;
@@ -57,15 +57,15 @@ static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
   return index[l->each ? u : u % s->middle];
 }
 
-static int64_t entries_of(const looking *l)
+static int64_t count_entries(const looking *l)
 {
   int64_t count = 1;
   for (int d = l->first; d <= l->last; d++) count *= l->table->dims[d];
   return count;
 }
 
-/* Where an entry stands among those of a part; -1: it has not got it. A device has a box of the
- * entries: along each of the dims that are one it may be cut. */
+/* The place of an entry among those of a part; -1: the part lacks the entry. A device has a box of
+ * the entries, which may be sharded along each of the indexed dims. */
 static int64_t place_in(const looking *l, int part, int64_t entry)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
@@ -83,8 +83,8 @@ static int64_t place_in(const looking *l, int part, int64_t entry)
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
-/* Where the first element of a run stands in the whole result. */
-static int64_t position_of(const looking *l, int part, int64_t at)
+/* The position of the first element of a run in the whole result. */
+static int64_t position_of_run(const looking *l, int part, int64_t at)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
   int64_t position = 0, scale = 1;
@@ -100,16 +100,15 @@ static int64_t position_of(const looking *l, int part, int64_t at)
  * anything is copied, so that results are not touched by a call that fails. */
 static tsr_status check_indices(looking *l, tsr__error *error)
 {
-  int64_t limit = entries_of(l), first = INT64_MAX, value = 0;
+  int64_t limit = count_entries(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
-    lines s = lines_of(l, p);
-    /* The same indices serve all of what stands before the dim: the first round of them is
-     * enough. */
+    lines s = runs_of_part(l, p);
+    /* The same indices serve all elements before the dim: one round of them is enough. */
     int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
     for (int64_t u = 0; u < runs; u++) {
       int64_t index = index_at(l, &s, p, u);
       if (index >= -limit && index < limit) continue;
-      int64_t position = position_of(l, p, u * s.length);
+      int64_t position = position_of_run(l, p, u * s.length);
       if (position < first) value = index;
       if (position < first) first = position;
       break;
@@ -143,7 +142,7 @@ static void give_bits(const looking *l, const giving *g, tsr__traffic *traffic)
   }
 }
 
-static void give(const looking *l, const giving *g, tsr__traffic *traffic)
+static void give_run(const looking *l, const giving *g, tsr__traffic *traffic)
 {
   const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
   size_t size = tsr_dtype_size((tsr_dtype)l->node->dtype);
@@ -158,16 +157,16 @@ static void give(const looking *l, const giving *g, tsr__traffic *traffic)
       traffic);
 }
 
-/* What a task has at hand: a part, its group, and the member that had the run before. */
+/* The search of a task: a part, its group, and the member that had the run before. */
 typedef struct search {
   int part, hint;
   const int *member;
 } search;
 
-/* Run `u`, of whoever has it. */
-static giving run_of(const looking *l, search *at, const lines *s, int64_t u)
+/* Finds run `u` at the member that has it. */
+static giving find_run(const looking *l, search *at, const lines *s, int64_t u)
 {
-  int64_t index = index_at(l, s, at->part, u), limit = entries_of(l), place = -1;
+  int64_t index = index_at(l, s, at->part, u), limit = count_entries(l), place = -1;
   int64_t entry = index < 0 ? index + limit : index;
   /* The member that had the last one first: indices are often sorted or near each other. */
   for (int k = 0; k < l->groups.members && place < 0; k++) {
@@ -194,7 +193,7 @@ static int64_t runs_of_task(const looking *l, const lines *s)
   return runs ? runs : 1;
 }
 
-static void look_task(void *user, int64_t task, int worker)
+static void look_for_runs_task(void *user, int64_t task, int worker)
 {
   looking *l = user;
   search at = { .member = l->groups.part };
@@ -205,36 +204,36 @@ static void look_task(void *user, int64_t task, int worker)
   while (*mine != at.part) mine++;
   at.hint = (int)((mine - at.member) % l->groups.members);
   at.member = mine - at.hint;
-  lines s = lines_of(l, at.part);
+  lines s = runs_of_part(l, at.part);
   int64_t some = runs_of_task(l, &s), first = (task - l->tasks[at.part]) * some, left = 0;
   int64_t end = s.runs - first < some ? s.runs : first + some;
   tsr__traffic traffic = { 0 };
   for (int64_t u = first; u < end; u++, left += s.length) {
     if (left > TASK && tsr__progress_stops(&l->progress, worker)) break;
     if (left > TASK) left = 0;
-    giving g = run_of(l, &at, &s, u);
-    give(l, &g, &traffic);
+    giving g = find_run(l, &at, &s, u);
+    give_run(l, &g, &traffic);
   }
   atomic_fetch_add(&l->moved, traffic.bytes);
 }
 
-/* ---- what another host has ------------------------------------------------------------------- */
+/* ---- runs of another host -------------------------------------------------------------------- */
 
 /* Runs of the table's parts that are looked for, as bits. */
 typedef struct asking {
   const looking *l;
   uint64_t *bits;
-  int64_t *words; /* [part]: of those before it */
+  int64_t *words; /* [part]: words of the parts before it */
 } asking;
 
-/* Elements of a run of a part; of no elements 1. Parts of a group agree. */
+/* The elements of a run of a part, 1 for an empty part. Parts of a group agree. */
 static int64_t length_in(const looking *l, int part)
 {
-  int64_t length = lines_of(l, part).length;
+  int64_t length = runs_of_part(l, part).length;
   return length ? length : 1;
 }
 
-static int64_t words_of(const looking *l, int part)
+static int64_t words_of_bits(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
   return tsr__box_count(box, l->table->rank) / length_in(l, part) / 64 + 1;
@@ -248,26 +247,26 @@ static int first_alike(const looking *l, int part)
   return first;
 }
 
-/* What part k of the groups takes. */
-static void mark(const asking *a, int k)
+/* Marks the runs that part k of the groups takes. */
+static void mark_runs(const asking *a, int k)
 {
   const looking *l = a->l;
   int part = l->groups.part[k], own = k % l->groups.members;
   search at = { part, own, &l->groups.part[k - own] };
-  lines s = lines_of(l, part);
+  lines s = runs_of_part(l, part);
   for (int64_t u = 0; u < s.runs && s.length; u++) {
-    giving g = run_of(l, &at, &s, u);
+    giving g = find_run(l, &at, &s, u);
     int64_t run = g.from_at / s.length;
     a->bits[a->words[first_alike(l, g.from)] + run / 64] |= UINT64_C(1) << run % 64;
   }
 }
 
 /* Runs with no more than `gap` others between them go together; returns how many those are. */
-static int64_t ask(const asking *a, int part, int64_t gap, bool wants)
+static int64_t ask_for_runs(const asking *a, int part, int64_t gap, bool wants)
 {
   const tsr__call_reads *reads = a->l->call->reads;
   const uint64_t *bits = a->bits + a->words[part];
-  const int64_t length = length_in(a->l, part), all = 64 * words_of(a->l, part);
+  const int64_t length = length_in(a->l, part), all = 64 * words_of_bits(a->l, part);
   int64_t first = -1, end = 0, count = 0;
   for (int64_t run = 0; run <= all; run++) {
     if (run < all && !(bits[run / 64] >> run % 64)) run |= 63;
@@ -286,7 +285,7 @@ static int64_t ask(const asking *a, int part, int64_t gap, bool wants)
   return count;
 }
 
-/* What lies near is asked for together: so many bytes come sooner than one more answer. */
+/* Runs that lie near are asked for together: so many bytes come sooner than one more answer. */
 static void ask_all(const asking *a)
 {
   enum { NEAR = 4096, MOST = 4096 };
@@ -295,8 +294,8 @@ static void ask_all(const asking *a)
   for (int p = 0; p < l->call->part_count; p++) {
     int64_t gap = NEAR / (length_in(l, p) * size);
     if (!tsr__buffer_lent(l->call->parts[p].in[0].buffer) || first_alike(l, p) != p) continue;
-    while (ask(a, p, gap, false) > MOST) gap = 2 * gap + 1;
-    ask(a, p, gap, true);
+    while (ask_for_runs(a, p, gap, false) > MOST) gap = 2 * gap + 1;
+    ask_for_runs(a, p, gap, true);
   }
 }
 
@@ -308,14 +307,14 @@ static tsr_status see_tables(const looking *l, tsr__error *error)
   int64_t words = 0;
   if (!reads) return TSR_OK;
   asking a = { .l = l };
-  for (int p = 0; p < count; p++) words += words_of(l, p);
+  for (int p = 0; p < count; p++) words += words_of_bits(l, p);
   size_t bytes = ((size_t)count + (size_t)words) * sizeof *a.bits;
   a.words = tsr__new(&l->call->rt->heap, bytes);
   if (!a.words) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   a.bits = (uint64_t *)(a.words + count);
-  for (int p = 1; p < count; p++) a.words[p] = a.words[p - 1] + words_of(l, p - 1);
+  for (int p = 1; p < count; p++) a.words[p] = a.words[p - 1] + words_of_bits(l, p - 1);
   for (int k = 0; k < l->groups.count * l->groups.members; k++)
-    if (l->call->parts[l->groups.part[k]].out[0].buffer) mark(&a, k);
+    if (l->call->parts[l->groups.part[k]].out[0].buffer) mark_runs(&a, k);
   ask_all(&a);
   tsr__del(&l->call->rt->heap, a.words, bytes);
   return reads->come(reads->user, error);
@@ -328,7 +327,7 @@ static tsr_status look_all(looking *l, tsr__error *error)
   int count = l->call->part_count;
   int64_t tasks = 0, elements = 0;
   for (int p = 0; p < count; p++) {
-    lines s = lines_of(l, p);
+    lines s = runs_of_part(l, p);
     int64_t some = runs_of_task(l, &s);
     l->tasks[p] = tasks;
     /* Another process's: it makes that itself. */
@@ -338,8 +337,8 @@ static tsr_status look_all(looking *l, tsr__error *error)
   }
   /* Too little to wake anybody for. */
   if (elements <= TASK)
-    for (int64_t t = 0; t < tasks; t++) look_task(l, t, 0);
-  else tsr__parallel_progress(&l->progress, tasks, look_task, l);
+    for (int64_t t = 0; t < tasks; t++) look_for_runs_task(l, t, 0);
+  else tsr__parallel_progress(&l->progress, tasks, look_for_runs_task, l);
   if (l->call->traffic) l->call->traffic->bytes += l->moved;
   return atomic_load(&l->progress.stop) ? tsr__cancelled(error, l->progress.what) : TSR_OK;
 }

@@ -5,24 +5,24 @@
  *   2         nothing ->   total 0 ->  total 0 + 1       what is before a piece, in order
  *   3         prefixes     prefixes    prefixes          all pieces side by side
  *
- * What is before a piece, its state, is all that travels. Joining states is exact and knows no
- * order, so pieces cannot show; where it is not, elements are met one after the other: each piece
- * begins when the one before it is done. */
+ * Only the state travels: the total of all pieces before a piece. Joining states is exact and knows
+ * no order, so pieces do not change results; if joining is not exact, elements are taken in order:
+ * each piece begins when the piece before it is done. */
 #ifndef TSR_KERNEL_SCAN_H
 #define TSR_KERNEL_SCAN_H
 
 #include "kernel/routine/routine.h"
 
-/* What some lines come to so far. */
+/* The totals of some lines so far. */
 typedef struct tsr__scan_state {
   int64_t count; /* lines */
-  bool empty;    /* of no element */
+  bool empty;    /* no element yet */
   void *memory;
   tsr__rows sums; /* exact sums of floats, over the memory */
 } tsr__scan_state;
 
 /* `runs` runs of a state's `count` elements each, a line an element: the first begins at `at`, the
- * others `step` elements behind the one before, or in front of it where that is negative. */
+ * others `step` elements after the one before, or in front of it if `step` is negative. */
 typedef struct tsr__scan_block {
   const tsr__tiles *tiles;
   tsr_dtype dtype;

@@ -20,17 +20,17 @@ enum {
  *   join       0         t0        t0 + t1          what is before each piece
  *   prefixes   from 0    from t0   from t0 + t1     each piece again, and written
  *
- * Where devices are several processes' each makes totals and prefixes of its own pieces, and in
- * between tells the others what its devices' parts of the lines come to. */
+ * If devices are in several processes, each makes totals and prefixes of its own pieces, and in
+ * between publishes the totals of its devices' parts of the lines. */
 typedef struct scan_job {
   const tsr__call *call;
   const tsr__scan_work *work;
   tsr__line_groups groups;
-  int64_t blocks, pieces; /* of a device's part of a line; of a line */
-  int64_t first, units;   /* of the round */
+  int64_t blocks, pieces; /* blocks: of a device's part of a line; pieces: of a line */
+  int64_t first, units;   /* the round's */
   int64_t together;       /* units of a task */
   int64_t piece;          /* that is done alone, where elements are ordered */
-  tsr__scan_state *state; /* [unit * pieces + piece]: what is before the piece */
+  tsr__scan_state *state; /* [unit * pieces + piece]: the state before the piece */
   char *memory;
   _Atomic int64_t moved, escaped; /* bytes */
   _Atomic bool failed;
@@ -56,33 +56,32 @@ static void start_state(const tsr__scan_work *work, tsr__heap *heap, tsr__scan_s
     for (int64_t i = 0; i < state->count; i++) word[i] = work->neutral;
 }
 
-/* Adds what is in another state, whose words are elements of the result's dtype. */
+/* Adds another state, whose words are elements of the result's dtype. */
 static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__scan_state *from)
 {
-  /* Of no element there is nothing to join; of extremes the neutral word would be none of the
-   * elements. */
+  /* An empty state adds nothing; the neutral word of extremes would not be an element. */
   if (from->empty) return;
   if (job->work->sums) {
     tsr__cpu_of(job->call->rt)->tiles->exact->rows_merge(&into->sums, 0, &from->sums);
     into->empty = false;
     return;
   }
-  /* A state is joined as a run of elements is: what it holds are elements of the result. */
+  /* A state is joined like a run of elements: it holds elements of the result. */
   tsr__scan_block one = { .dtype = tsr__call_dtype(job->call, 0), .from = from->memory, .runs = 1 };
   job->work->go(&one, into);
 }
 
 /* ---- units and pieces ------------------------------------------------------------------------ */
 
-static tsr__sides sides_of(const scan_job *job, int part)
+static tsr__sides sides_of_scan(const scan_job *job, int part)
 {
   return tsr__sides_of(&job->call->parts[part].in[0], tsr__call_rank(job->call),
                        tsr__call_dim(job->call));
 }
 
-static int64_t strips_of(const scan_job *job, int group)
+static int64_t strips_of_group(const scan_job *job, int group)
 {
-  tsr__sides sides = sides_of(job, job->groups.part[group * job->groups.members]);
+  tsr__sides sides = sides_of_scan(job, job->groups.part[group * job->groups.members]);
   return sides.before * ((sides.after + WIDTH - 1) / WIDTH);
 }
 
@@ -96,8 +95,9 @@ typedef struct unit {
 static unit unit_of(const scan_job *job, int64_t number)
 {
   unit u = { 0 };
-  for (int64_t strips; number >= (strips = strips_of(job, u.group)); u.group++) number -= strips;
-  tsr__sides sides = sides_of(job, job->groups.part[u.group * job->groups.members]);
+  for (int64_t strips; number >= (strips = strips_of_group(job, u.group)); u.group++)
+    number -= strips;
+  tsr__sides sides = sides_of_scan(job, job->groups.part[u.group * job->groups.members]);
   int64_t across = (sides.after + WIDTH - 1) / WIDTH;
   u.before = number / across;
   u.line = number % across * WIDTH;
@@ -105,7 +105,7 @@ static unit unit_of(const scan_job *job, int64_t number)
   return u;
 }
 
-static int part_of(const scan_job *job, const unit *u, int64_t piece)
+static int part_of_scan_piece(const scan_job *job, const unit *u, int64_t piece)
 {
   int members = job->groups.members, member = (int)(piece / job->blocks);
   /* Backwards the last device's piece is the first. */
@@ -113,12 +113,12 @@ static int part_of(const scan_job *job, const unit *u, int64_t piece)
   return job->groups.part[u->group * members + member];
 }
 
-/* A unit's piece: where its elements are. */
-static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piece)
+/* The elements of a unit's piece. */
+static tsr__scan_block scan_block_of(const scan_job *job, const unit *u, int64_t piece)
 {
-  int part = part_of(job, u, piece);
+  int part = part_of_scan_piece(job, u, piece);
   const tsr__call_part *p = &job->call->parts[part];
-  tsr__sides sides = sides_of(job, part);
+  tsr__sides sides = sides_of_scan(job, part);
   bool reverse = tsr__call_reverse(job->call);
   int64_t block = piece % job->blocks;
   if (reverse) block = job->blocks - 1 - block;
@@ -140,13 +140,13 @@ static tsr__scan_state *state_of(const scan_job *job, int64_t number, int64_t pi
 }
 
 /* Whether a piece is done in this process. */
-static bool is_here(const scan_job *job, const unit *u, int64_t piece)
+static bool piece_is_here(const scan_job *job, const unit *u, int64_t piece)
 {
-  return tsr__call_here(job->call, part_of(job, u, piece));
+  return tsr__call_here(job->call, part_of_scan_piece(job, u, piece));
 }
 
-/* What is before a piece comes to its device from that of the piece before it, counted where it
- * comes to. It is read where it is; what is copied is what a wire would carry, and explanations
+/* Sends the state before a piece to the piece's device, from the device of the piece before. The
+ * state is read in place; the copied bytes are those that a wire would carry, and explanations
  * promise just these bytes. */
 static void send_state(scan_job *job, const unit *u, int64_t number, int64_t piece)
 {
@@ -156,9 +156,10 @@ static void send_state(scan_job *job, const unit *u, int64_t number, int64_t pie
   tsr__transfer carry = { .to = wire,
                           .from = state->memory,
                           .bytes = (size_t)state->count * line_bytes(job->work),
-                          .to_device = job->call->parts[part_of(job, u, piece)].device,
-                          .from_device = job->call->parts[part_of(job, u, piece - 1)].device };
-  if (!is_here(job, u, piece)) return;
+                          .to_device = job->call->parts[part_of_scan_piece(job, u, piece)].device,
+                          .from_device =
+                              job->call->parts[part_of_scan_piece(job, u, piece - 1)].device };
+  if (!piece_is_here(job, u, piece)) return;
   tsr__cpu_move(&carry, &traffic);
   int64_t escapes = job->work->sums ? (int64_t)state->sums.escape_count * TSR__ESCAPE_WIRE : 0;
   atomic_fetch_add(&job->moved, traffic.bytes + escapes);
@@ -166,8 +167,8 @@ static void send_state(scan_job *job, const unit *u, int64_t number, int64_t pie
 }
 
 /* In stretches, so that it can be cancelled. */
-static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr__scan_state *state,
-                  const tsr__strip *strip)
+static void scan_block(const tsr__scan_work *work, const tsr__scan_block *block,
+                       tsr__scan_state *state, const tsr__strip *strip)
 {
   int64_t runs = ASK_AFTER / state->count + 1, left = block->runs;
   tsr__scan_block some = *block;
@@ -183,13 +184,13 @@ static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr_
 static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals, int worker)
 {
   unit u = unit_of(job, number);
-  if (!is_here(job, &u, piece)) return;
-  tsr__scan_block block = block_of(job, &u, piece);
-  /* A total is put where the next piece looks for what is before it. */
+  if (!piece_is_here(job, &u, piece)) return;
+  tsr__scan_block block = scan_block_of(job, &u, piece);
+  /* A total is put where the next piece looks for its state. */
   tsr__scan_state *state = state_of(job, number, piece + totals);
   if (totals) block.to = NULL;
   tsr__strip asker = { .worker = worker, .progress = &job->progress };
-  go_on(job->work, &block, state, &asker);
+  scan_block(job->work, &block, state, &asker);
   if (state->sums.failed) atomic_store(&job->failed, true);
 }
 
@@ -224,8 +225,8 @@ static void join_piece(scan_job *job, int64_t number, int64_t piece, int64_t bef
   if (here->sums.failed) atomic_store(&job->failed, true);
 }
 
-/* The total of each member's part of the line, where the next member looks for what is before it.
- * Lines are side by side in the state. */
+/* Puts the total of each member's part of the line where the next member looks for its state. Lines
+ * are side by side in the state. */
 static void within_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -235,8 +236,8 @@ static void within_task(void *user, int64_t task, int worker)
     if (k % blocks != 1 % blocks) join_piece(job, job->first + task, k, k - 1);
 }
 
-/* What is before a member is what is before the one before it, and that one's total. In order of
- * members: each needs the one before. */
+/* The state of a member is the state of the member before it, and that member's total. Members go
+ * in order: each needs the one before. */
 static void across_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -246,43 +247,43 @@ static void across_task(void *user, int64_t task, int worker)
   for (int64_t k = 0; k < job->pieces; k += job->blocks) {
     if (k) join_piece(job, number, k, k - job->blocks);
     if (k) send_state(job, &u, number, k);
-    for (int64_t b = 1; b < job->blocks && is_here(job, &u, k); b++)
+    for (int64_t b = 1; b < job->blocks && piece_is_here(job, &u, k); b++)
       join_piece(job, number, k + b, k);
   }
 }
 
-static tsr_status no_memory(const tsr__call *call, tsr__error *error)
+static tsr_status no_scan_memory(const tsr__call *call, tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "tsr_%s: no scratch memory left; free arrays or raise .memory_limit",
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
-static tsr_status pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
+static tsr_status run_scan_pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_progress(&job->progress, tasks, fn, job))
     return tsr__cancelled(job->error, job->progress.what);
-  return job->failed ? no_memory(job->call, job->error) : TSR_OK;
+  return job->failed ? no_scan_memory(job->call, job->error) : TSR_OK;
 }
 
-/* ---- what processes tell each other ---------------------------------------------------------- */
+/* ---- states that processes publish ----------------------------------------------------------- */
 
-/*   note     | empty, escapes | words | escapes |  ...       of each unit of the round and each of
+/*   note     | empty, escapes | words | escapes |  ...       for each unit of the round and each of
  *                                                            this process's members, in that order
  * All walk the units alike, so that notes need no names. */
 typedef struct told {
   uint32_t empty, escapes;
 } told;
 
-/* What member m comes to. */
+/* The total of member m. */
 static tsr__scan_state *total_of(const scan_job *job, int64_t number, int64_t m)
 {
   return state_of(job, number, (m + 1) * job->blocks);
 }
 
-static int process_of(const scan_job *job, const unit *u, int64_t m)
+static int process_of_member(const scan_job *job, const unit *u, int64_t m)
 {
-  return job->call->parts[part_of(job, u, m * job->blocks)].process;
+  return job->call->parts[part_of_scan_piece(job, u, m * job->blocks)].process;
 }
 
 static size_t put_state(const scan_job *job, const tsr__scan_state *state, char *to)
@@ -316,14 +317,15 @@ static size_t get_state(const scan_job *job, const tsr__call_note *note, tsr__sc
   return size;
 }
 
-/* Of members first .. end - 1 of every unit. Returns the bytes; `to` NULL: they are counted. */
+/* Puts the states of members first .. end - 1 of every unit. Returns the bytes; NULL for `to` only
+ * counts them. */
 static size_t put_states(const scan_job *job, int64_t first, int64_t end, char *to)
 {
   size_t size = 0;
   for (int64_t n = job->first; n < job->first + job->units; n++) {
     unit u = unit_of(job, n);
     for (int64_t m = first; m < end; m++)
-      if (process_of(job, &u, m) == job->call->peers->index)
+      if (process_of_member(job, &u, m) == job->call->peers->index)
         size += put_state(job, total_of(job, n, m), to ? to + size : NULL);
   }
   return size;
@@ -334,7 +336,7 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
   for (int64_t n = job->first; n < job->first + job->units; n++) {
     unit u = unit_of(job, n);
     for (int64_t m = first; m < end; m++) {
-      int process = process_of(job, &u, m);
+      int process = process_of_member(job, &u, m);
       if (process == job->call->peers->index) continue;
       tsr__scan_state *state = total_of(job, n, m);
       size_t size = get_state(job, &notes[process], state);
@@ -344,20 +346,20 @@ static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__cal
                               process);
       notes[process].data = (const char *)notes[process].data + size;
       notes[process].size -= size;
-      if (state->sums.failed) return no_memory(job->call, job->error);
+      if (state->sums.failed) return no_scan_memory(job->call, job->error);
     }
   }
   return TSR_OK;
 }
 
-/* What members first .. end - 1 come to is told by the processes that have them, to all. */
+/* Processes publish the totals of their members among first .. end - 1 to all. */
 static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
 {
   const tsr__call_peers *peers = job->call->peers;
   size_t size = put_states(job, first, end, NULL);
   size_t list = (size_t)peers->count * sizeof(tsr__call_note);
   tsr__call_note *notes = tsr__new(&job->call->rt->heap, list + size);
-  if (!notes) return no_memory(job->call, job->error);
+  if (!notes) return no_scan_memory(job->call, job->error);
   char *mine = (char *)(notes + peers->count);
   put_states(job, first, end, mine);
   const tsr__call_note *all = peers->gather(peers->user, mine, size, job->error);
@@ -369,8 +371,8 @@ static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* What the piece at hand came to, to where the next one begins. */
-static tsr_status pass_on(scan_job *job)
+/* Passes the total of the current piece to the next piece. */
+static tsr_status pass_state_on(scan_job *job)
 {
   int64_t end = job->first + job->units, k = job->piece + 1;
   for (int64_t n = job->first; n < end; n++) {
@@ -394,8 +396,8 @@ static tsr_status go_in_order(scan_job *job, int64_t tasks)
 {
   tsr_status status = TSR_OK;
   for (job->piece = 0; job->piece < job->pieces && !status; job->piece++) {
-    status = pass(job, tasks, ordered_task);
-    if (!status && job->piece + 1 < job->pieces) status = pass_on(job);
+    status = run_scan_pass(job, tasks, ordered_task);
+    if (!status && job->piece + 1 < job->pieces) status = pass_state_on(job);
   }
   return status;
 }
@@ -406,11 +408,11 @@ static tsr_status do_round(scan_job *job)
   /* Nobody asks for the total of the last piece. Each pass reads states that the one before it
    * wrote, of other tasks too: they must not overlap. */
   if (job->work->ordered) return go_in_order(job, tasks);
-  tsr_status status = pass(job, tasks * (job->pieces - 1), totals_task);
-  if (!status) status = pass(job, job->units, within_task);
+  tsr_status status = run_scan_pass(job, tasks * (job->pieces - 1), totals_task);
+  if (!status) status = run_scan_pass(job, job->units, within_task);
   if (!status && job->call->peers) status = tell_states(job, 0, job->groups.members - 1);
-  if (!status) status = pass(job, job->units, across_task);
-  return status ? status : pass(job, tasks * job->pieces, prefixes_task);
+  if (!status) status = run_scan_pass(job, job->units, across_task);
+  return status ? status : run_scan_pass(job, tasks * job->pieces, prefixes_task);
 }
 
 static void start_round(scan_job *job)
@@ -433,18 +435,18 @@ static void end_round(scan_job *job)
     tsr__rows_free(&job->state[k].sums);
 }
 
-static tsr_status do_units(scan_job *job, int64_t units)
+static tsr_status do_scan_units(scan_job *job, int64_t units)
 {
   tsr__heap *heap = &job->call->rt->heap;
   size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
-  /* As many units as the states of a round have bytes for, but one at least. By members, as that
-   * is what processes agree on: there are several blocks only where there are few units. */
+  /* The number of units whose states fit a round, at least one. Members count, as processes agree
+   * on members: several blocks occur only with few units. */
   int64_t most = ROUND / (int64_t)bytes / job->groups.members;
   if (most > units) most = units;
   if (most < 1) most = 1;
   size_t size = (size_t)(most * job->pieces) * bytes;
   job->state = tsr__new_raw(heap, size);
-  if (!job->state) return no_memory(job->call, job->error);
+  if (!job->state) return no_scan_memory(job->call, job->error);
   job->memory = (char *)(job->state + most * job->pieces);
   tsr_status status = TSR_OK;
   for (job->first = 0; job->first < units && !status; job->first += most) {
@@ -459,7 +461,7 @@ static tsr_status do_units(scan_job *job, int64_t units)
 
 /* How many pieces a device's part of a line is: one, unless there are too few lines for all
  * workers. Pieces cost a second pass over the elements, so lines side by side come first. */
-static int64_t blocks_of(const scan_job *job, int64_t units, int64_t along)
+static int64_t blocks_of_member(const scan_job *job, int64_t units, int64_t along)
 {
   int64_t workers = tsr__worker_count(job->call->rt), blocks = along / PIECE;
   if (job->work->ordered || units * job->groups.members >= 2 * workers || blocks < 2) return 1;
@@ -481,7 +483,7 @@ static tsr_status whole_strip(const tsr__strip *s)
                             .step = reverse ? -s->after : s->after,
                             .runs = s->along };
   start_state(work, &s->call->rt->heap, &state);
-  go_on(work, &block, &state, s);
+  scan_block(work, &block, &state, s);
   tsr_status status = state.sums.failed ? TSR_ENOMEM : TSR_OK;
   if (work->sums) tsr__rows_free(&state.sums);
   return status;
@@ -503,17 +505,18 @@ tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, ts
   };
   tsr_status status = tsr__line_groups_find(call, &job.groups, error);
   int64_t units = 0, along = 0;
-  for (int g = 0; g < job.groups.count && !status; g++) units += strips_of(&job, g);
+  for (int g = 0; g < job.groups.count && !status; g++) units += strips_of_group(&job, g);
   for (int p = 0; p < call->part_count; p++)
-    if (sides_of(&job, p).along > along) along = sides_of(&job, p).along;
-  if (!status) job.blocks = blocks_of(&job, units, along);
+    if (sides_of_scan(&job, p).along > along) along = sides_of_scan(&job, p).along;
+  if (!status) job.blocks = blocks_of_member(&job, units, along);
   job.pieces = job.blocks * job.groups.members;
-  int64_t width =
-      call->part_count && sides_of(&job, 0).after < WIDTH ? sides_of(&job, 0).after : WIDTH;
+  int64_t width = call->part_count && sides_of_scan(&job, 0).after < WIDTH
+                      ? sides_of_scan(&job, 0).after
+                      : WIDTH;
   /* So many units to a task that it has about TASK elements. */
   job.together = TASK / (along / (job.blocks + !job.blocks) * width + 1) + 1;
   if (!status && along && units)
-    status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units);
+    status = job.pieces == 1 ? whole_lines(call, work, error) : do_scan_units(&job, units);
   if (call->traffic) {
     call->traffic->bytes += job.moved;
     call->traffic->escapes += job.escaped;

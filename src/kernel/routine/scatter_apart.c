@@ -1,20 +1,20 @@
-/* Scattering updates that are cut over devices: each makes something of its own, and the first of
- * those that hold the same part of the result joins that. Many updates of one device are cut for
- * the workers in the same way, unless their order counts.
+/* Scattering updates that are sharded over devices: each device joins its own updates, and the
+ * first of the devices that hold the same part of the result joins their results. Many updates of
+ * one device are shared out to the workers in the same way, unless their order counts.
  *
  *   device 0   x, and updates 0 1 2      the sums, the extremes or the last ones so far
  *   device 1      updates 3 4 5    -->   to device 0, which joins them, and back to all
  *
- * Sums of floats travel exactly, integers wrap and extremes are elements. Of updates that replace
- * what is there the last one in the order of all indices wins: which one that is, devices tell each
- * other for each place. So neither the cut nor the order of devices can show.
+ * Sums of floats travel exactly, integers wrap and extremes are elements. If updates replace
+ * elements, the last update in the order of all indices wins: devices tell each other the last
+ * update of each place. So neither the sharding nor the order of devices changes a result.
  *
- * Of a group over several processes each joins the updates of its own devices, and what these came
- * to is told to all (scatter_meet.c).
+ * If a group lies over several processes, each joins the updates of its own devices and publishes
+ * the results to all (scatter_meet.c).
  *
- * What lies where:
+ * Units of work:
  *   unit     a strip of a group's parts: the task of a worker
- *   share    what some of all updates come to, where sums are made by several workers */
+ *   share    the sums of some of all updates, if several workers make sums */
 #include "kernel/routine/scatter_inner.h"
 
 typedef tsr__scatter_job apart;
@@ -27,21 +27,22 @@ static tsr__scattering of_member(const unit *u, int member, tsr__strip *strip)
   return tsr__scattering_of(strip);
 }
 
-/* What crosses between devices of one process; over several it is counted in the whole. */
-static void count(const unit *u, int64_t bytes)
+/* Counts traffic between devices of one process; traffic of several processes is counted in one
+ * sum. */
+static void count_traffic(const unit *u, int64_t bytes)
 {
   if (!u->job->meets) atomic_fetch_add(&u->job->moved, bytes);
 }
 
-/* Copies from one part's device to another's, counted. In one process devices' memory is at
- * hand; what is copied is what would travel, and is counted by the one function that does. */
-static void carry(const unit *u, int from, int to, tsr__transfer what)
+/* Copies from one part's device to another's, counted. All devices' memory is in this process; the
+ * copied bytes are those that would travel, and one function counts them. */
+static void carry_run(const unit *u, int from, int to, tsr__transfer what)
 {
   tsr__traffic traffic = { 0 };
   what.from_device = u->job->call->parts[from].device;
   what.to_device = u->job->call->parts[to].device;
   tsr__cpu_move(&what, &traffic);
-  count(u, traffic.bytes);
+  count_traffic(u, traffic.bytes);
 }
 
 void *tsr__scatter_run(const unit *u, int part, int64_t t)
@@ -57,7 +58,8 @@ size_t tsr__scatter_run_bytes(const unit *u)
   return (size_t)u->strip.count * tsr_dtype_size(tsr__call_dtype(u->strip.call, 0));
 }
 
-/* How many runs lie one behind the other, from run t on, and are handled as one: at most `most`. */
+/* The number of runs from run t on that lie one after the other and are handled as one: at most
+ * `most`. */
 int64_t tsr__scatter_runs_at(const unit *u, int64_t t, int64_t most)
 {
   int64_t left = u->strip.along - t;
@@ -73,10 +75,10 @@ void tsr__scatter_send_back(const unit *u)
   for (int m = 1; m < u->members; m++)
     for (int64_t t = 0, n; t < u->strip.along; t += n) {
       n = tsr__scatter_runs_at(u, t, u->strip.along);
-      carry(u, u->part[0], u->part[m],
-            (tsr__transfer){ .to = tsr__scatter_run(u, u->part[m], t),
-                             .from = tsr__scatter_run(u, u->part[0], t),
-                             .bytes = (size_t)n * bytes });
+      carry_run(u, u->part[0], u->part[m],
+                (tsr__transfer){ .to = tsr__scatter_run(u, u->part[m], t),
+                                 .from = tsr__scatter_run(u, u->part[0], t),
+                                 .bytes = (size_t)n * bytes });
     }
 }
 
@@ -96,7 +98,7 @@ static void look_at_x(void *user, const int64_t *place, const tsr__reals *x)
 }
 
 /* The operand's elements are where all sums begin. */
-static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
+static void begin_bins_with_x(void *user, const int64_t *place, const tsr__reals *x)
 {
   tsr__bins *bins = user;
   tsr__bins_begin(bins);
@@ -135,9 +137,9 @@ static void add_updates(share *s, int worker)
   }
 }
 
-/* The operand's own elements, of which each member has the same, are added once, by the first
- * share, or when processes have met; others look for -0 among them: where there is one they must
- * keep the sign of zeros, too. */
+/* The operand's own elements, equal on all members, are added once: by the first share, or after
+ * the exchange of processes. Other shares look for -0 among them: if one is there, these shares
+ * must keep the sign of zeros, too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
@@ -153,7 +155,7 @@ static void make_share(share *s, int worker)
   if (!s->memory) return;
   tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, tsr__cpu_data(s->memory),
                  count);
-  tsr__scatter_each_x(&a, s->part || u->job->kept ? look_at_x : begin_with_x, &s->bins);
+  tsr__scatter_each_x(&a, s->part || u->job->kept ? look_at_x : begin_bins_with_x, &s->bins);
   add_updates(s, worker);
   s->good = !s->bins.rows.failed;
 }
@@ -165,16 +167,17 @@ static void free_share(share *s)
   *s = (share){ 0 };
 }
 
-/* What of members' sums travels, three doubles a place: those of all but the first. In one process
- * updates of several members are added in one table, where they lie, and nothing is copied. */
+/* Counts the sums that travel, three doubles a place, from all members but the first. In one
+ * process updates of several members are added in one table, straight from their memory, and
+ * nothing is copied. */
 static void count_sums(const unit *u)
 {
   int64_t bytes = (int64_t)tsr__rows_bytes(u->strip.along * u->strip.count);
-  count(u, (u->members - 1) * bytes);
+  count_traffic(u, (u->members - 1) * bytes);
 }
 
-/* As many lines at a time as the reading has room for; where a strip is narrower than its lines,
- * one. */
+/* Writes as many lines at a time as the reader's memory holds; a strip that is narrower than its
+ * lines, one at a time. */
 void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
 {
   const tsr__strip *s = &u->strip;
@@ -189,8 +192,8 @@ void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* The first share, to which all others were joined, as results; where other processes' are to come
- * it is put by. */
+/* Writes the first share, which all other shares were joined to, as results; keeps the share if
+ * shares of other processes are to come. */
 static bool finish_sums(const unit *u, share *first)
 {
   tsr__bins_empty(&first->bins);
@@ -205,7 +208,7 @@ static bool finish_sums(const unit *u, share *first)
   return true;
 }
 
-/* By one worker: all updates are one share. */
+/* Sums a unit by one worker: all updates are one share. */
 static bool sum_unit(const unit *u)
 {
   share all = { .unit = u, .parts = 1 };
@@ -241,16 +244,16 @@ static bool sum_shares(const unit *u, int parts)
 
 typedef tsr__scatter_runs runs;
 
-/* What a member makes of some of its updates. */
+/* A member's result of some of its updates. */
 typedef struct fold {
   const unit *unit;
   int member, part, parts; /* its updates are cut into so many */
-  tsr__buffer *memory;     /* as large as its result, for all parts but the first */
+  tsr__buffer *memory;     /* size of its result, for all parts but the first */
   bool good;
 } fold;
 
-/* What is begun with: what is there, where joining that again changes nothing, else what changes
- * nothing itself, but for the first. */
+/* Begins runs: with the operand's elements, if joining these again changes nothing, else with the
+ * neutral element. The first member always begins with the operand's elements. */
 static void begin_runs(const tsr__scattering *a, bool first, int64_t t, int64_t n)
 {
   const tsr__strip *s = a->strip;
@@ -311,17 +314,16 @@ static void join_members(const unit *u)
   unsigned char came[ROOM];
   _Static_assert(ROOM >= 8 * TSR__SCATTER_WIDTH, "a run has room");
   size_t bytes = tsr__scatter_run_bytes(u);
-  /* Who is listened to is told by run. */
+  /* The member with the last update is told run by run. */
   int64_t most = u->who || !bytes ? 1 : (int64_t)(sizeof came / bytes);
   for (int m = 1; m < u->members; m++)
     for (int64_t t = 0, n; t < u->strip.along; t += n) {
       n = tsr__scatter_runs_at(u, t, most);
-      carry(u, u->part[m], u->part[0],
-            (tsr__transfer){ .to = came,
-                             .from = tsr__scatter_run(u, u->part[m], t),
-                             .bytes = (size_t)n * bytes });
-      /* Of set only the member with the last update is listened to, though all send theirs, as
-       * was explained. */
+      carry_run(u, u->part[m], u->part[0],
+                (tsr__transfer){ .to = came,
+                                 .from = tsr__scatter_run(u, u->part[m], t),
+                                 .bytes = (size_t)n * bytes });
+      /* A set takes only the member with the last update, though all send theirs, as explained. */
       if (!u->who || u->who[t] == m) tsr__scatter_join_runs(u, u->part[0], &(runs){ t, n }, came);
     }
 }
@@ -333,13 +335,13 @@ static void fold_unit(const unit *u)
   join_members(u);
 }
 
-static void fold_task(void *user, int64_t task, int worker)
+static void fold_share_task(void *user, int64_t task, int worker)
 {
   do_fold((fold *)user + task, worker);
 }
 
-/* Each member's updates by workers of its own, in some parts; what these come to lies like its
- * result, which they are joined to. */
+/* Workers take each member's updates in some parts; a part's result has the shape of the member's
+ * result and is joined to it. */
 static bool fold_shares(const unit *u, int parts)
 {
   tsr__heap *heap = &u->job->call->rt->heap;
@@ -348,7 +350,7 @@ static bool fold_shares(const unit *u, int parts)
   if (!all) return false;
   for (int k = 0; k < count; k++)
     all[k] = (fold){ .unit = u, .member = k / parts, .part = k % parts, .parts = parts };
-  bool done = tsr__parallel_progress(&u->job->progress, count, fold_task, all), good = done;
+  bool done = tsr__parallel_progress(&u->job->progress, count, fold_share_task, all), good = done;
   for (int k = 0; k < count; k++) good = good && all[k].good;
   for (int k = 0; k < count; k++) {
     if (good && all[k].part)
@@ -371,11 +373,11 @@ tsr__sides tsr__scatter_sides(const apart *job, int part)
 }
 
 /* The number of a part's update among all of them. */
-static int64_t number_of(const apart *job, int part, int64_t j)
+static int64_t number_of_update(const apart *job, int part, int64_t j)
 {
   const tsr__gnode *at =
       &job->call->program->nodes[tsr__in(job->call->program, tsr__call_node(job->call), 1)];
-  /* As position_of() does: in C order over all of the indices. */
+  /* Counts in C order over all of the indices, as position_of_index() does. */
   const tsr_box *box = &job->call->parts[part].in[1].box;
   int64_t number = 0, scale = 1;
   for (int d = at->rank - 1; d >= 0; d--) {
@@ -386,22 +388,22 @@ static int64_t number_of(const apart *job, int part, int64_t j)
   return number;
 }
 
-/* For each place of a part the last update that goes there; -1: none. */
+/* Finds the last update of each place of a part; -1: no update. */
 static void find_last(apart *job, int part)
 {
   tsr__strip strip = { .call = job->call, .part = &job->call->parts[part] };
   tsr__scattering a = tsr__scattering_of(&strip);
   for (int64_t t = 0; t < tsr__scatter_sides(job, part).along; t++) job->last[part][t] = -1;
   for (int64_t j = 0; j < a.count; j++) {
-    int64_t place = tsr__scatter_place(&a, j), number = number_of(job, part, j);
-    /* By number, not by order of the loop: a part's updates may be cut along any of the indices'
-     * dims. */
+    int64_t place = tsr__scatter_place(&a, j), number = number_of_update(job, part, j);
+    /* The number decides, not the order of the loop: a part's updates may be sharded along any of
+     * the indices' dims. */
     if (place >= 0 && number > job->last[part][place]) job->last[part][place] = number;
   }
 }
 
-/* Those of a group that are here. */
-static void find_members(const apart *job, int group, unit *u)
+/* Finds the members of a group that are here. */
+static void find_group_members(const apart *job, int group, unit *u)
 {
   const int members = job->groups.members;
   u->part = &job->here[group * members];
@@ -409,25 +411,24 @@ static void find_members(const apart *job, int group, unit *u)
   u->begins = u->part[0] == job->groups.part[group * members];
 }
 
-/* Of a group: afterwards the first part's list says who has the last of all, and the group's own
- * which one that is. */
+/* Finds a group's last updates: afterwards the first part's list names the member with the last
+ * update of all, and the group's own list has the update's number. */
 static void find_winners(apart *job, int group)
 {
   /* All strips of the group share this: which update is the last depends on the place along the
    * dim alone. */
   unit u = { .job = job };
-  find_members(job, group, &u);
+  find_group_members(job, group, &u);
   int64_t along = tsr__scatter_sides(job, u.part[0]).along, *first = job->last[u.part[0]];
   for (int m = 0; m < u.members; m++) find_last(job, u.part[m]);
   for (int64_t t = 0; t < along; t++) {
     int64_t most = first[t], who = 0;
     for (int m = 1; m < u.members; m++) {
       int64_t number = -1;
-      carry(&u, u.part[m], u.part[0],
-            (tsr__transfer){
-                .to = &number, .from = &job->last[u.part[m]][t], .bytes = sizeof number });
-      /* Of equal numbers there are none but -1: the first member stays where nobody has an
-       * update. */
+      carry_run(&u, u.part[m], u.part[0],
+                (tsr__transfer){
+                    .to = &number, .from = &job->last[u.part[m]][t], .bytes = sizeof number });
+      /* Only -1 occurs twice: the first member stays if nobody has an update. */
       if (number > most) who = m;
       if (number > most) most = number;
     }
@@ -444,17 +445,17 @@ int64_t tsr__scatter_units(const apart *job, int group)
 }
 
 /* Along the dim; 0 of a part that is another process's. */
-static size_t places_of(const apart *job, int part)
+static size_t count_part_places(const apart *job, int part)
 {
   return tsr__call_here(job->call, part) ? (size_t)tsr__scatter_sides(job, part).along : 0;
 }
 
 /* In one block: pointers by part and by group, then the lists. NULL out of memory. */
-static int64_t **new_lists(apart *job, size_t *bytes)
+static int64_t **new_winner_lists(apart *job, size_t *bytes)
 {
   size_t parts = (size_t)job->call->part_count, groups = (size_t)job->groups.count, cells = 0;
   const int members = job->groups.members;
-  for (size_t p = 0; p < parts; p++) cells += places_of(job, (int)p);
+  for (size_t p = 0; p < parts; p++) cells += count_part_places(job, (int)p);
   *bytes = (parts + groups) * sizeof(int64_t *) + (2 * cells + 1) * sizeof(int64_t);
   int64_t **last = tsr__new(&job->call->rt->heap, *bytes);
   if (!last) return NULL;
@@ -462,12 +463,12 @@ static int64_t **new_lists(apart *job, size_t *bytes)
   int64_t *next = (int64_t *)(job->most + groups);
   for (size_t p = 0; p < parts; p++) {
     last[p] = next;
-    next += places_of(job, (int)p);
+    next += count_part_places(job, (int)p);
   }
   /* A group with a member here has no more places than that. */
   for (size_t g = 0; g < groups; g++) {
     job->most[g] = next;
-    if (job->here_count[g]) next += places_of(job, job->here[(int)g * members]);
+    if (job->here_count[g]) next += count_part_places(job, job->here[(int)g * members]);
   }
   return last;
 }
@@ -487,7 +488,7 @@ unit tsr__scatter_unit_of(apart *job, int64_t task, int worker)
   const int64_t number = task;
   for (int64_t units; task >= (units = units_here(job, group)); group++) task -= units;
   unit u = { .job = job, .group = group, .number = number };
-  find_members(job, group, &u);
+  find_group_members(job, group, &u);
   tsr__sides sides = tsr__scatter_sides(job, u.part[0]);
   int64_t across = (sides.after + job->width - 1) / job->width, line = task % across * job->width;
   u.who = job->last ? job->last[u.part[0]] : NULL;
@@ -514,7 +515,7 @@ static void unit_task(void *user, int64_t task, int worker)
 
 /* How many parts the updates are cut into for the workers. Joining costs a pass over all places, so
  * a part must have several updates a place. */
-static int64_t parts_of(const apart *job, const unit *u)
+static int64_t parts_of_updates(const apart *job, const unit *u)
 {
   enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
   int64_t count = u->strip.along * u->strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
@@ -526,7 +527,7 @@ static int64_t parts_of(const apart *job, const unit *u)
   if (shares > most) shares = most;
   if (parts > shares) parts = shares;
   if (sums) return parts;
-  /* What has an order stays in it, and parts lie as the whole result does. */
+  /* Joins that depend on order are not cut, and parts have the layout of the whole result. */
   bool free = tsr__scatter_free(job->call) && !u->strip.at && u->strip.count == u->strip.after;
   return free ? parts / u->members : 1;
 }
@@ -539,7 +540,7 @@ static bool share_units(apart *job, int64_t units)
   if (units >= tsr__worker_count(job->call->rt)) return false;
   for (int64_t task = 0; task < units; task++) {
     unit u = tsr__scatter_unit_of(job, task, 0);
-    int64_t parts = parts_of(job, &u);
+    int64_t parts = parts_of_updates(job, &u);
     /* All are alike, or nearly so: the first one decides. */
     if (!task && parts < 2 && (sums || u.members == 1)) return false;
     if (parts < 1) parts = 1;
@@ -550,8 +551,9 @@ static bool share_units(apart *job, int64_t units)
   return true;
 }
 
-/* Over several processes: what crosses between a group's devices, by who has the first of them. */
-static int64_t bytes_of(const apart *job, int group)
+/* The traffic between a group's devices over several processes, counted by the process that has the
+ * first. */
+static int64_t group_traffic(const apart *job, int group)
 {
   const int first = job->groups.part[group * job->groups.members];
   const tsr_dtype dtype = tsr__call_dtype(job->call, 0);
@@ -564,28 +566,28 @@ static int64_t bytes_of(const apart *job, int group)
   return (job->groups.members - 1) * (there + back);
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_scatter_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "tsr_scatter: no scratch memory left; free arrays or raise .memory_limit");
 }
 
-static tsr_status do_units(apart *job, tsr__error *error)
+static tsr_status do_scatter_units(apart *job, tsr__error *error)
 {
   int64_t units = 0;
   for (int g = 0; g < job->groups.count; g++) {
     units += units_here(job, g);
     /* Before any unit begins, as all units of a group ask for the same winners. */
     if (job->last && units_here(job, g)) find_winners(job, g);
-    if (job->meets) job->moved += bytes_of(job, g);
+    if (job->meets) job->moved += group_traffic(job, g);
   }
   size_t kept = job->meets && tsr__scatter_sums(job->call) ? (size_t)units + 1 : 0;
   if (kept && !(job->kept = tsr__new(&job->call->rt->heap, kept * sizeof *job->kept)))
-    return no_memory(error);
+    return no_scatter_memory(error);
   if (!share_units(job, units)) tsr__parallel_progress(&job->progress, units, unit_task, job);
   tsr_status status = TSR_OK;
   if (atomic_load(&job->progress.stop)) status = tsr__cancelled(error, job->progress.what);
-  else if (job->failed) status = no_memory(error);
+  else if (job->failed) status = no_scatter_memory(error);
   if (!status && job->meets) status = tsr__scatter_meet(job, units, error);
   if (job->call->traffic && !status) job->call->traffic->bytes += job->moved;
   for (int64_t n = 0; kept && n < units; n++) free_share(&job->kept[n]);
@@ -618,10 +620,10 @@ tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr_
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   size_t bytes = 0;
   tsr_status status = tsr__groups_over(call, tsr__call_node(call)->reduce_axes, &job.groups, error);
-  if (!status &&
-      (!find_here(&job) || (attr->how == TSR_SCATTER_SET && !(job.last = new_lists(&job, &bytes)))))
+  if (!status && (!find_here(&job) ||
+                  (attr->how == TSR_SCATTER_SET && !(job.last = new_winner_lists(&job, &bytes)))))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
-  if (!status) status = do_units(&job, error);
+  if (!status) status = do_scatter_units(&job, error);
   if (job.last) tsr__del(&call->rt->heap, job.last, bytes);
   if (job.here_count) tsr__del(&call->rt->heap, job.here_count, tsr__scatter_here_bytes(&job));
   tsr__line_groups_free(call, &job.groups);

@@ -1,4 +1,4 @@
-/* Inside scattering of updates that are cut: by devices of one process, and of several. */
+/* Inside scattering of sharded updates: over the devices of one process, and of several. */
 #ifndef TSR_KERNEL_SCATTER_INNER_H
 #define TSR_KERNEL_SCATTER_INNER_H
 
@@ -7,7 +7,7 @@
 
 struct tsr__scatter_unit;
 
-/* What is made of some updates, of one member or of several. */
+/* The result of some updates, from one member or from several. */
 typedef struct tsr__scatter_share {
   const struct tsr__scatter_unit *unit;
   int part, parts; /* all updates, member after member, are cut into so many */
@@ -25,7 +25,7 @@ typedef struct tsr__scatter_job {
   /* set: [part][place] the number of the last update, then (of a group's first part) the member
    * that has the last of all; else NULL. And by group which one that is. */
   int64_t **last, **most;
-  tsr__scatter_share *kept; /* of sums that are to meet, by unit; else NULL */
+  tsr__scatter_share *kept; /* [unit]: sums that await other processes; else NULL */
   _Atomic bool *outside;
   _Atomic int64_t moved;
   _Atomic bool failed;
@@ -40,7 +40,7 @@ typedef struct tsr__scatter_unit {
   const int *part; /* the group's that are here; the result is made at the first one of them */
   int members;
   bool begins;        /* with the operand's elements, as one of the processes does */
-  const int64_t *who; /* set: by place, the member that has the last update */
+  const int64_t *who; /* if a set: [place]: the member with the last update */
   tsr__strip strip;
 } tsr__scatter_unit;
 
@@ -55,12 +55,11 @@ static inline size_t tsr__scatter_here_bytes(const tsr__scatter_job *job)
 
 /* Strips of a group. */
 int64_t tsr__scatter_units(const tsr__scatter_job *job, int group);
-/* Of the strips of groups that have a member here, one after the other. */
+/* Unit `task` of the strips of all groups that have a member here. */
 tsr__scatter_unit tsr__scatter_unit_of(tsr__scatter_job *job, int64_t task, int worker);
 tsr__sides tsr__scatter_sides(const tsr__scatter_job *job, int part);
 
-/* Run t of a part's result, and how large it is; how many lie one behind the other, at most
- * `most`. */
+/* Run t of a part's result, and its size; how many runs lie one after the other, at most `most`. */
 void *tsr__scatter_run(const tsr__scatter_unit *u, int part, int64_t t);
 size_t tsr__scatter_run_bytes(const tsr__scatter_unit *u);
 int64_t tsr__scatter_runs_at(const tsr__scatter_unit *u, int64_t t, int64_t most);
@@ -70,7 +69,8 @@ void tsr__scatter_write_sums(const tsr__scatter_unit *u, const tsr__rows *sums);
 /* From the part where it was made to all others here. */
 void tsr__scatter_send_back(const tsr__scatter_unit *u);
 
-/* Joins what other processes made, and writes the results (scatter_meet.c). All do it together. */
+/* Joins the results of other processes, and writes the results here (scatter_meet.c). All processes
+ * call it together. */
 tsr_status tsr__scatter_meet(tsr__scatter_job *job, int64_t units, tsr__error *error);
 
 #endif

@@ -1,16 +1,16 @@
-/* Scattering over several processes, of which each has joined the updates of its own devices: what
- * these came to is told to all, and each joins it for the results of its own.
+/* Scattering over several processes. Each has joined the updates of its own devices and publishes
+ * the results; each then joins all of them for its own results.
  *
- *   note   | the first index that is none | of a group: numbers of its last updates | its units |
+ *   note   | the first index outside |  of a group: numbers of its last updates | its units |
  *          of all groups that have a member in the process, one after the other
  *   unit   of sums   | how many escapes | three doubles a place | the escapes |
  *          else      | elements, run after run, up to a whole word |
  *
- * Of many sums each process finishes a share of every unit's runs, and tells the results once more;
- * else each finishes all. Updates are several for each place, so what is told is less than they
- * are. Invariant: all that is joined here is exact or an element that was there, so neither the
- * order of processes nor who has which updates can show. Of updates that replace what is there the
- * last one of all wins. */
+ * Many sums: each process finishes a share of every unit's runs, and publishes the results once
+ * more; else each finishes all. Several updates go to each place, so the message is smaller than
+ * the updates. Invariant: all that is joined here is exact or an existing element, so neither the
+ * order of processes nor the sharding of updates changes a result. The last update of all wins if
+ * updates replace elements. */
 #include "kernel/routine/scatter_inner.h"
 
 typedef tsr__scatter_job apart;
@@ -29,7 +29,7 @@ static const tsr__call_peers *peers_of(const apart *job)
   return job->call->peers;
 }
 
-static bool takes_part(const apart *job, int group, int process)
+static bool process_takes_part(const apart *job, int group, int process)
 {
   const int *part = &job->groups.part[group * job->groups.members];
   for (int m = 0; m < job->groups.members; m++)
@@ -46,7 +46,7 @@ static size_t order_bytes(const apart *job, int group)
 }
 
 /* Elements of unit k of a group, be it here or not. */
-static int64_t elements_of(const apart *job, int group, int64_t k)
+static int64_t elements_of_unit(const apart *job, int group, int64_t k)
 {
   tsr__sides sides = tsr__scatter_sides(job, job->groups.part[group * job->groups.members]);
   int64_t across = (sides.after + job->width - 1) / job->width, line = k % across * job->width;
@@ -86,7 +86,7 @@ static size_t put_unit(apart *job, const unit *u, char *to)
 }
 
 /* All that this process tells; `to` NULL: it is counted. */
-static size_t put_all(apart *job, const tsr__scatter_wrong *wrong, char *to)
+static size_t put_note_units(apart *job, const tsr__scatter_wrong *wrong, char *to)
 {
   size_t size = sizeof *wrong;
   int64_t number = 0;
@@ -104,12 +104,12 @@ static size_t put_all(apart *job, const tsr__scatter_wrong *wrong, char *to)
   return size;
 }
 
-/* ---- what was told --------------------------------------------------------------------------- */
+/* ---- received messages ----------------------------------------------------------------------- */
 
 /* How far unit k of a group reaches; 0: the note ends before. */
 static size_t unit_bytes(const apart *job, int group, int64_t k, const tsr__call_note *rest)
 {
-  const int64_t elements = elements_of(job, group, k);
+  const int64_t elements = elements_of_unit(job, group, k);
   bool sums = tsr__scatter_sums(job->call);
   uint64_t escapes = 0;
   size_t bytes = sums ? sizeof escapes + tsr__rows_bytes(elements) : elements_bytes(job, elements);
@@ -119,36 +119,37 @@ static size_t unit_bytes(const apart *job, int group, int64_t k, const tsr__call
   return bytes + (size_t)escapes * sizeof(tsr__escape);
 }
 
-static void pass(tsr__call_note *note, size_t bytes)
+static void pass_note_bytes(tsr__call_note *note, size_t bytes)
 {
   note->data = (const char *)note->data + bytes;
   note->size -= bytes;
 }
 
-/* Where another process's note has what this one joins. False: it says less than that. */
+/* Finds in another process's message the units that this process joins. False: the message is too
+ * short. */
 static bool find_said(meeting *m, int process, tsr__call_note note)
 {
   const apart *job = m->job;
   int64_t number = 0;
-  pass(&note, sizeof(tsr__scatter_wrong));
+  pass_note_bytes(&note, sizeof(tsr__scatter_wrong));
   for (int g = 0; g < job->groups.count; g++) {
-    bool here = job->here_count[g], theirs = takes_part(job, g, process);
+    bool here = job->here_count[g], theirs = process_takes_part(job, g, process);
     int64_t units = tsr__scatter_units(job, g);
     size_t bytes = order_bytes(job, g);
     if (theirs && note.size < bytes) return false;
     if (theirs && here) m->order[process * job->groups.count + g] = note.data;
-    if (theirs) pass(&note, bytes);
+    if (theirs) pass_note_bytes(&note, bytes);
     for (int64_t k = 0; k < units && theirs; k++) {
       if (here) m->said[process * m->units + number + k] = note.data;
       if (!(bytes = unit_bytes(job, g, k, &note))) return false;
-      pass(&note, bytes);
+      pass_note_bytes(&note, bytes);
     }
     if (here) number += units;
   }
   return true;
 }
 
-/* Indices first: of those that are none all refuse the first of all processes. */
+/* Reads indices first: all processes refuse the first index outside of the dim among all. */
 static tsr_status read_notes(meeting *m, const tsr__call_note *notes, tsr__error *error)
 {
   const tsr__call_peers *peers = peers_of(m->job);
@@ -163,7 +164,7 @@ static tsr_status read_notes(meeting *m, const tsr__call_note *notes, tsr__error
   return tsr__scatter_refuse(m->job->call, &first, error);
 }
 
-/* By place, the process that has the last update; this one where nobody has any. */
+/* Finds, by place, the process that has the last update; this process if nobody has any. */
 static void find_processes(meeting *m, int group)
 {
   apart *job = m->job;
@@ -183,8 +184,7 @@ static void find_processes(meeting *m, int group)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Runs of a unit's sums, with what was told of them: where the doubles of all runs are, and the
- * escapes behind them. */
+/* Runs of a unit's sums in a message: the doubles of all runs, and the escapes after them. */
 typedef struct told_sums {
   const char *doubles, *escapes;
   uint64_t escape_count;
@@ -198,7 +198,7 @@ static told_sums sums_at(const char *said, int64_t elements)
   return t;
 }
 
-/* Elements `first` .. as sums of their own. */
+/* Takes elements from `first` on as sums of their own. */
 static void take_doubles(const told_sums *t, int64_t all, int64_t first, tsr__rows *out)
 {
   for (int k = 0; k < 3; k++)
@@ -206,7 +206,7 @@ static void take_doubles(const told_sums *t, int64_t all, int64_t first, tsr__ro
            (size_t)out->count * sizeof(double));
 }
 
-static void take_escapes(const told_sums *t, int64_t first, tsr__rows *into)
+static void take_note_escapes(const told_sums *t, int64_t first, tsr__rows *into)
 {
   for (uint64_t e = 0; e < t->escape_count; e++) {
     tsr__escape escape;
@@ -217,7 +217,7 @@ static void take_escapes(const told_sums *t, int64_t first, tsr__rows *into)
   }
 }
 
-static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
+static void begin_rows_with_x(void *user, const int64_t *place, const tsr__reals *x)
 {
   tsr__rows_begin(user, place[0], x);
 }
@@ -231,7 +231,7 @@ static bool add_all(const meeting *m, const unit *part, int64_t first, tsr__rows
   const told_sums mine = { (const char *)own->part[0], (const char *)own->escape,
                            own->escape_count };
   tsr__scattering a = tsr__scattering_of(&part->strip);
-  tsr__scatter_each_x(&a, begin_with_x, into);
+  tsr__scatter_each_x(&a, begin_rows_with_x, into);
   for (int p = 0; p < peers_of(m->job)->count; p++) {
     const char *said = m->said[p * m->units + part->number];
     bool here = p == peers_of(m->job)->index;
@@ -239,12 +239,12 @@ static bool add_all(const meeting *m, const unit *part, int64_t first, tsr__rows
     told_sums theirs = here ? mine : sums_at(said, own->count);
     take_doubles(&theirs, own->count, first, from);
     tsr__cpu_of(m->job->call->rt)->tiles->exact->rows_merge(into, 0, from);
-    take_escapes(&theirs, first, into);
+    take_note_escapes(&theirs, first, into);
   }
   return !into->failed;
 }
 
-static bool join_sums(const meeting *m, const unit *u, const tsr__scatter_runs *r)
+static bool join_unit_sums(const meeting *m, const unit *u, const tsr__scatter_runs *r)
 {
   tsr_runtime *rt = m->job->call->rt;
   const int64_t count = r->count * u->strip.count, first = r->first * u->strip.count;
@@ -265,7 +265,7 @@ static bool join_sums(const meeting *m, const unit *u, const tsr__scatter_runs *
   return good;
 }
 
-/* Of set those runs alone that the process has the last update of. */
+/* Joins a process's elements; a set takes only runs whose last update the process has. */
 static void join_elements(const unit *u, int process, const char *said)
 {
   enum { ROOM = 4096 };
@@ -282,14 +282,14 @@ static void join_elements(const unit *u, int process, const char *said)
 }
 
 /* The runs of a group's units that a process finishes: all of them, or its share. */
-static tsr__scatter_runs share_of(const meeting *m, int group, int process)
+static tsr__scatter_runs runs_of_share(const meeting *m, int group, int process)
 {
   const apart *job = m->job;
   int64_t along = tsr__scatter_sides(job, job->groups.part[group * job->groups.members]).along;
   int64_t rank = 0, count = 0;
   if (!m->shares) return (tsr__scatter_runs){ 0, along };
   for (int p = 0; p < peers_of(job)->count; p++) {
-    if (!takes_part(job, group, p)) continue;
+    if (!process_takes_part(job, group, p)) continue;
     if (p == process) rank = count;
     count++;
   }
@@ -302,14 +302,14 @@ static void join_task(void *user, int64_t task, int worker)
   const meeting *m = user;
   apart *job = m->job;
   unit u = tsr__scatter_unit_of(job, task, worker);
-  tsr__scatter_runs mine = share_of(m, u.group, peers_of(job)->index);
-  if (job->kept && !join_sums(m, &u, &mine)) atomic_store(&job->failed, true);
+  tsr__scatter_runs mine = runs_of_share(m, u.group, peers_of(job)->index);
+  if (job->kept && !join_unit_sums(m, &u, &mine)) atomic_store(&job->failed, true);
   for (int p = 0; p < peers_of(job)->count && !job->kept; p++)
     if (m->said[p * m->units + task]) join_elements(&u, p, m->said[p * m->units + task]);
   if (!m->shares) tsr__scatter_send_back(&u);
 }
 
-static tsr_status join_all(meeting *m, tsr__error *error)
+static tsr_status join_note_units(meeting *m, tsr__error *error)
 {
   apart *job = m->job;
   for (int g = 0; g < job->groups.count; g++)
@@ -321,17 +321,18 @@ static tsr_status join_all(meeting *m, tsr__error *error)
                         "tsr_scatter: no scratch memory left; free arrays or raise .memory_limit");
 }
 
-/* ---- what others finished -------------------------------------------------------------------- */
+/* ---- shares of other processes
+ * -------------------------------------------------------------------- */
 
-/* By the plan, as all processes ask: sums are many enough that joining and rounding all of them is
- * more than one more meeting. */
+/* The plan decides, equally in all processes: whether joining and rounding all sums costs more
+ * than one more round. */
 static bool has_shares(const apart *job)
 {
   enum { FEW = 1 << 12 };
   int64_t elements = 0;
   for (int g = 0; g < job->groups.count; g++)
     for (int64_t k = 0, units = tsr__scatter_units(job, g); k < units && elements < FEW; k++)
-      elements += elements_of(job, g, k);
+      elements += elements_of_unit(job, g, k);
   return tsr__scatter_sums(job->call) && elements >= FEW;
 }
 
@@ -355,41 +356,41 @@ static size_t put_shares(const meeting *m, char *to)
   size_t size = 0;
   for (int64_t n = 0; n < m->units; n++) {
     unit u = tsr__scatter_unit_of(m->job, n, 0);
-    tsr__scatter_runs mine = share_of(m, u.group, peers_of(m->job)->index);
+    tsr__scatter_runs mine = runs_of_share(m, u.group, peers_of(m->job)->index);
     size += pass_runs(&u, &mine, to ? to + size : NULL, NULL);
   }
   return size;
 }
 
-/* What another process finished of the units that are here. Of groups that are not its units are
- * stepped over. */
+/* Takes the runs that another process finished of the units that are here. Units of groups that are
+ * not here are skipped. */
 static tsr_status take_shares(const meeting *m, int process, tsr__call_note note, tsr__error *error)
 {
   const apart *job = m->job;
   const size_t size = tsr_dtype_size(tsr__call_dtype(job->call, 0));
   int64_t number = 0;
   for (int g = 0; g < job->groups.count; g++) {
-    tsr__scatter_runs r = share_of(m, g, process);
+    tsr__scatter_runs r = runs_of_share(m, g, process);
     int64_t units = tsr__scatter_units(job, g),
             along = tsr__scatter_sides(job, job->groups.part[g * job->groups.members]).along;
     for (int64_t k = 0; k < units; k++) {
-      bool here = job->here_count[g], theirs = takes_part(job, g, process);
+      bool here = job->here_count[g], theirs = process_takes_part(job, g, process);
       unit u = { 0 };
       if (here) u = tsr__scatter_unit_of(m->job, number++, 0);
       if (!theirs) continue;
-      size_t bytes = ((size_t)(elements_of(job, g, k) / along * r.count) * size + 7) / 8 * 8;
+      size_t bytes = ((size_t)(elements_of_unit(job, g, k) / along * r.count) * size + 7) / 8 * 8;
       if (note.size < bytes)
         return tsr__error_set(error, TSR_EPEER,
                               "process %d published fewer partial sums than this process expects",
                               process);
       if (here) pass_runs(&u, &r, NULL, note.data);
-      pass(&note, bytes);
+      pass_note_bytes(&note, bytes);
     }
   }
   return TSR_OK;
 }
 
-/* Of sums whose shares are finished. */
+/* Exchanges sums whose shares are finished. */
 static tsr_status meet_again(const meeting *m, tsr__error *error)
 {
   const tsr__call_peers *peers = peers_of(m->job);
@@ -417,7 +418,7 @@ tsr_status tsr__scatter_meet(apart *job, int64_t units, tsr__error *error)
   tsr__heap *heap = &job->call->rt->heap;
   tsr__scatter_wrong wrong = { INT64_MAX, 0 };
   if (atomic_load(job->outside)) wrong = tsr__scatter_find_wrong(job->call);
-  size_t size = put_all(job, &wrong, NULL);
+  size_t size = put_note_units(job, &wrong, NULL);
   size_t list = (size_t)peers->count * (size_t)(units + job->groups.count) * sizeof(char *);
   meeting m = {
     .job = job, .shares = has_shares(job), .units = units, .said = tsr__new(heap, list)
@@ -430,12 +431,12 @@ tsr_status tsr__scatter_meet(apart *job, int64_t units, tsr__error *error)
   } else {
     /* One block: said | order. */
     m.order = m.said + (int64_t)peers->count * units;
-    put_all(job, &wrong, (char *)mine->memory);
+    put_note_units(job, &wrong, (char *)mine->memory);
     notes = peers->gather(peers->user, mine->memory, size, error);
   }
   tsr__scratch_give(job->call->rt, mine);
   if (!status) status = notes ? read_notes(&m, notes, error) : error->status;
-  if (!status) status = join_all(&m, error);
+  if (!status) status = join_note_units(&m, error);
   if (!status && m.shares) status = meet_again(&m, error);
   tsr__del(heap, m.said, list);
   return status;

@@ -10,7 +10,7 @@
  *   x < 0     1 bits    ->  0 ~bits      the further from 0, the lower
  *   -0        1 0...0   ->  0 1...1 + 1  that of 0
  *
- * All is computed in W, which for 16 bits is wider than the element: `all` cuts what is above. */
+ * Words are computed in W, wider than a 16-bit element: `all` cuts the bits above. */
 #define FLOATS(W, T, width, infinity)                                         \
   {                                                                           \
     const W sign = (W)1 << (width - 1), all = (W)(sign - 1 + sign);           \
@@ -29,9 +29,9 @@
     word[i] = (W)((const T *)l->from)[l->at + i * l->step] ^ (flip); \
   break
 
-/* The word of an element where the order is not the ascending one; NaN stay last of what descends,
- * and what is largest begins with them. Descending is the ascending order of turned bits, so one
- * stable sort serves all orders; equal elements stay in the order they had. */
+/* The word of an element where the order is not the ascending one; NaN stay last in descending
+ * order, and first in order of the largest. Descending is the ascending order of turned bits, so
+ * one stable sort serves all orders; equal elements stay in the order they had. */
 #define TURN(all)                                                                \
   if (l->order != TSR__ORDER_ASCENDING) {                                        \
     bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype); \
@@ -40,7 +40,7 @@
   }
 
 /* The ones of a word that stands for an element. */
-static uint32_t all_of(const tsr__line *l)
+static uint32_t all_word_bits(const tsr__line *l)
 {
   return UINT32_MAX >> (32 - 8 * tsr_dtype_size(l->dtype));
 }
@@ -60,7 +60,7 @@ bool tsr__line_words32(const tsr__line *l, uint32_t *word)
   case TSR_BF16: FLOATS(uint32_t, uint16_t, 16, 0x7f80);
   default: FLOATS(uint32_t, uint32_t, 32, 0x7f800000);
   }
-  TURN(all_of(l))
+  TURN(all_word_bits(l))
   return odd;
 }
 
@@ -109,7 +109,7 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
 
 void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
 {
-  uint32_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : all_of(to), x;
+  uint32_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : all_word_bits(to), x;
   switch (to->dtype) {
   case TSR_I8: PUT(uint8_t, x ^ 0x80u);
   case TSR_I16: PUT(uint16_t, x ^ 0x8000u);
@@ -160,7 +160,7 @@ void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line 
 {
   void *out = results[0];
   int64_t *places = results[1], at = to->to + first * to->step, n = to->n;
-  /* Of a top_k the line is longer than the result. */
+  /* The line of a top_k is longer than the result. */
   if (n > to->kept - first) n = to->kept - first;
   for (int64_t i = 0; places && i < n; i++)
     places[at + i * to->step] = from->places ? from->places[row[i]] : row[i];
@@ -178,7 +178,8 @@ static void *data_of(const tsr__shard *shard)
   return shard->buffer ? tsr__cpu_data(shard->buffer) : NULL;
 }
 
-/* Line number `number` of a part's shard of operand `key`; of another process's without elements.
+/* Line number `number` of a part's shard of operand `key`; a line of another process has no
+ * elements.
  *
  *   shard   [before, along, after]      before = number / after, behind = number % after
  *                                      first at before * along * after + behind, step after */
@@ -199,7 +200,7 @@ tsr__line tsr__line_of(const tsr__call *call, const tsr__call_part *part, int ke
                       .order = attr->order };
 }
 
-/* Elements and places; where there are several keys, places alone. */
+/* Finds the results' memory: elements and places; with several keys, places alone. */
 void tsr__line_results(const tsr__call *call, const tsr__call_part *part, void *results[2])
 {
   bool both = tsr__call_node(call)->result_count;

@@ -1,4 +1,4 @@
-/* Inside kernel/routine: what the sorts share. */
+/* Inside kernel/routine: declarations that the sorts share. */
 #ifndef TSR_KERNEL_SORT_LINE_H
 #define TSR_KERNEL_SORT_LINE_H
 
@@ -10,9 +10,9 @@ typedef struct tsr__line {
   tsr_dtype dtype;
   const void *from;
   int64_t at, step, n;
-  int64_t to, kept;       /* where the results' line begins, and how many of them it takes */
+  int64_t to, kept;       /* begin of the results' line, and the elements that it takes */
   int64_t order;          /* tsr__sort_order */
-  const uint32_t *places; /* of its elements in a longer line; NULL: 0, 1, 2, ... */
+  const uint32_t *places; /* its elements' places in a longer line; NULL: 0, 1, ... */
 } tsr__line;
 
 /* Line number `number` of a part's shard of operand `key`. */
@@ -45,16 +45,16 @@ static inline bool tsr__line_odd(const tsr__line *line, uint32_t word)
   return x == zero || x == all || x == 0;
 }
 
-/* Where a part's elements and places go, NULL for what nobody reads; of several keys places
- * alone. */
+/* The memory for a part's elements and places, NULL for a result that nobody reads; several keys
+ * give places alone. */
 void tsr__line_results(const tsr__call *call, const tsr__call_part *part, void *results[2]);
 
-/* The elements one behind the other. */
+/* Copies the elements, one after the other. */
 void tsr__line_gather(const tsr__line *line, void *to);
 
-/* Elements row[0] .. of a line become elements first .. of the results' line, of which `to` has n
- * and no more than its end; where the result of places is wanted, too: theirs, which are the rows
- * unless the line lists others. NULL: nobody wants that result. */
+/* Writes elements row[0], row[1] .. of a line as elements first .. of the results' line: to->n of
+ * them, but none beyond its end. Writes their places, too, if wanted: the rows themselves, unless
+ * the line lists other places. NULL: nobody wants that result. */
 void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line *to, int64_t first,
                     void *const results[2]);
 
@@ -66,9 +66,9 @@ typedef struct tsr__line_sort {
   const tsr__line *lines;  /* [key * parts->count + part]; the last key decides first */
   int keys;
   bool want[2];          /* elements, which are of the only key; places */
-  int way;               /* of sort_lines.c, as what follows */
-  _Atomic bool odd;      /* some elements are not what their words say */
-  tsr__buffer **buffers; /* two a part, or one of words */
+  int way;               /* sort_lines.c's, like all that follows */
+  _Atomic bool odd;      /* words do not tell some elements (-0, NaN) */
+  tsr__buffer **buffers; /* two a part, or one a part for words */
   void **at, **spare;    /* records */
   uint64_t **word;
   _Atomic uint64_t *ones, *zeros; /* bits that some words have, and that some have not */
@@ -76,13 +76,13 @@ typedef struct tsr__line_sort {
   tsr__index order;
 } tsr__line_sort;
 
-/* Bytes a row that it works in, at the most, if elements are what their words say. */
+/* The most scratch bytes a row, if words tell all elements. */
 int64_t tsr__line_sort_room(tsr_dtype dtype, int keys, bool places);
-/* Finds the order. What it holds is given back by tsr__line_sort_end, on failure too. */
+/* Finds the order. tsr__line_sort_end releases its memory, on failure too. */
 tsr_status tsr__line_sort_run(tsr__line_sort *sort, tsr__error *error);
 void tsr__line_sort_end(tsr__line_sort *sort);
 
-/* Some of a part's elements in order, and their places, become elements first .. of a line; as
+/* Writes some of a part's elements in order, and their places, as elements first .. of a line, like
  * tsr__line_take. */
 void tsr__line_sort_take(const tsr__line_sort *sort, const tsr__piece *run, const tsr__line *to,
                          int64_t first, void *const results[2]);

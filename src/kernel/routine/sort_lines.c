@@ -5,9 +5,9 @@
  *   PLACED      | word, 32 bits | place, 32 bits |  places of narrow elements
  *   ROWS        none: rows by packed keys           places of wide elements, several keys
  *
- * A record is no larger than it must be, since what a digit costs is moving them. A line with -0 or
- * NaN, which words do not tell from 0 and other NaN, is not sorted by words alone; where records
- * have places these show what the element was. */
+ * A record is no larger than it must be, since the cost of a digit is moving records. A line with
+ * -0 or NaN, which words do not tell from 0 and other NaN, is not sorted by words alone; the place
+ * in a record shows which element it was. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
 #include "kernel/rows/radix.h"
@@ -15,14 +15,14 @@
 enum { WORDS, PLACED, ROWS };
 enum { BLOCK = TSR__LINE_BLOCK };
 
-static const tsr__line *line_of(const tsr__line_sort *s, int key, int part)
+static const tsr__line *line_of_part(const tsr__line_sort *s, int key, int part)
 {
   return &s->lines[key * s->parts->count + part];
 }
 
 static tsr__line piece_of_line(const tsr__line_sort *s, int key, const tsr__piece *piece)
 {
-  tsr__line some = *line_of(s, key, piece->part);
+  tsr__line some = *line_of_part(s, key, piece->part);
   some.at += piece->start * some.step;
   some.n = piece->count;
   return some;
@@ -35,16 +35,16 @@ static int record_size(const tsr__line_sort *s)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
-static size_t list_bytes(int parts)
+static size_t line_list_bytes(int parts)
 {
   return (size_t)parts * (2 * sizeof(tsr__buffer *) + 2 * sizeof(void *) + sizeof(uint64_t *) +
                           3 * sizeof(uint64_t));
 }
 
-static tsr_status new_lists(tsr__line_sort *s, tsr__error *error)
+static tsr_status new_line_lists(tsr__line_sort *s, tsr__error *error)
 {
   int n = s->parts->count;
-  s->buffers = tsr__new(&s->rt->heap, list_bytes(n));
+  s->buffers = tsr__new(&s->rt->heap, line_list_bytes(n));
   if (!s->buffers)
     return tsr__error_set(error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
   /*   buffers 2 a part | at | spare | word | ones | zeros | differ        by part */
@@ -66,7 +66,7 @@ static void drop_buffers(tsr__line_sort *s)
 }
 
 /* `lists` buffers a part, of `size` bytes for each of its rows. */
-static tsr_status new_buffers(tsr__line_sort *s, int lists, size_t size, tsr__error *error)
+static tsr_status new_line_buffers(tsr__line_sort *s, int lists, size_t size, tsr__error *error)
 {
   for (int p = 0; p < s->parts->count; p++)
     for (int i = 0; i < lists && s->parts->rows[p]; i++) {
@@ -84,7 +84,7 @@ static tsr_status new_buffers(tsr__line_sort *s, int lists, size_t size, tsr__er
 /* ---- by packed keys -------------------------------------------------------------------------- */
 
 /* The last key decides first: its words stand before the others'. */
-static void words_task(void *user, int64_t task, int worker)
+static void pack_words_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__line_sort *s = user;
@@ -101,17 +101,17 @@ static tsr_status sort_rows(tsr__line_sort *s, tsr__error *error)
   tsr__packed_keys keys = {
     .parts = s->parts->count, .words = s->keys, .bits = 64, .word = s->word
   };
-  tsr_status status = new_buffers(s, 1, (size_t)s->keys * sizeof(uint64_t), error);
+  tsr_status status = new_line_buffers(s, 1, (size_t)s->keys * sizeof(uint64_t), error);
   if (status) return status;
   if (!tsr__parallel_long(s->rt, TSR__PROGRAM, tsr__piece_count(s->parts, TSR__PIECE_ROWS),
-                          words_task, s))
+                          pack_words_task, s))
     return tsr__cancelled(error, TSR__PROGRAM);
   return tsr__sort_rows(s->rt, s->parts, &keys, &s->order, error);
 }
 
 /* ---- by records ------------------------------------------------------------------------------ */
 
-/* What some records of words have in common, in their low bits. */
+/* The low bits that some records of words have in common. */
 typedef struct common {
   uint64_t ones, zeros; /* bits that some have, and that some have not */
 } common;
@@ -150,7 +150,7 @@ static void fill_placed(const tsr__line *some, uint64_t first, uint64_t *record,
 }
 
 /* A block at a time, which stays in the cache. */
-static void fill_task(void *user, int64_t task, int worker)
+static void fill_records_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   tsr__line_sort *s = user;
@@ -166,7 +166,7 @@ static void fill_task(void *user, int64_t task, int worker)
       odd |= fill_narrow(&some, (uint32_t *)s->at[piece.part] + first, &seen);
     else odd |= fill_wide(&some, (uint64_t *)s->at[piece.part] + first, &seen);
   }
-  /* Tasks of all parts note what they saw, each once: the order does not matter to or. */
+  /* Tasks of all parts note their bits, each once: or needs no order. */
   if (odd) atomic_store(&s->odd, true);
   atomic_fetch_or(&s->ones[piece.part], seen.ones);
   atomic_fetch_or(&s->zeros[piece.part], seen.zeros);
@@ -176,9 +176,10 @@ static tsr_status fill_records(tsr__line_sort *s, tsr__error *error)
 {
   drop_buffers(s);
   for (int p = 0; p < s->parts->count; p++) s->ones[p] = s->zeros[p] = 0;
-  tsr_status status = new_buffers(s, 2, (size_t)record_size(s), error);
-  if (!status && !tsr__parallel_long(s->rt, TSR__PROGRAM,
-                                     tsr__piece_count(s->parts, TSR__PIECE_ROWS), fill_task, s))
+  tsr_status status = new_line_buffers(s, 2, (size_t)record_size(s), error);
+  if (!status &&
+      !tsr__parallel_long(s->rt, TSR__PROGRAM, tsr__piece_count(s->parts, TSR__PIECE_ROWS),
+                          fill_records_task, s))
     status = tsr__cancelled(error, TSR__PROGRAM);
   for (int p = 0; p < s->parts->count; p++)
     s->differ[p] = (s->ones[p] & s->zeros[p]) << (s->way == PLACED ? 32 : 0);
@@ -192,8 +193,9 @@ static int way_of(bool narrow, int keys, bool places)
   return keys > 1 || places ? placed : WORDS;
 }
 
-/* By records two lists of them. By rows the words, and the sorter's (rows/sort.c): words and places
- * at two levels, buckets, the order; of several words those of one in order, and another order. */
+/* Records need two lists. Rows need the words, and the sorter's memory (rows/sort.c): words and
+ * places at two levels, buckets, the order; several words also need one word in order, and another
+ * order. */
 int64_t tsr__line_sort_room(tsr_dtype dtype, int keys, bool places)
 {
   enum { WORD = sizeof(uint64_t), PLACE = sizeof(uint32_t), BUCKET = sizeof(uint16_t) };
@@ -209,7 +211,7 @@ tsr_status tsr__line_sort_run(tsr__line_sort *s, tsr__error *error)
   bool narrow = tsr__line_narrow(s->lines);
   int placed = s->keys == 1 && narrow ? PLACED : ROWS;
   s->way = way_of(narrow, s->keys, s->want[1]);
-  tsr_status status = new_lists(s, error);
+  tsr_status status = new_line_lists(s, error);
   if (!status && s->way != ROWS) status = fill_records(s, error);
   /* Found out while filling; then it is done again by places, which is rare. */
   if (!status && s->way == WORDS && s->odd) {
@@ -227,11 +229,11 @@ void tsr__line_sort_end(tsr__line_sort *s)
 {
   tsr__index_free(s->rt, &s->order);
   if (s->buffers) drop_buffers(s);
-  tsr__del(&s->rt->heap, s->buffers, list_bytes(s->parts->count));
+  tsr__del(&s->rt->heap, s->buffers, line_list_bytes(s->parts->count));
   s->buffers = NULL;
 }
 
-/* ---- what comes in order --------------------------------------------------------------------- */
+/* ---- results in order ---------------------------------------------------------------------- */
 
 static bool any_odd(const tsr__line *line, const uint32_t *word)
 {
@@ -259,10 +261,10 @@ static void take_placed(const tsr__line *from, const uint64_t *record, const tsr
     places[at] = from->places ? from->places[row[i]] : row[i];
 }
 
-static void take_block(const tsr__line_sort *s, const tsr__piece *run, const tsr__line *to,
-                       void *const results[2])
+static void take_line_block(const tsr__line_sort *s, const tsr__piece *run, const tsr__line *to,
+                            void *const results[2])
 {
-  const tsr__line *from = line_of(s, 0, run->part);
+  const tsr__line *from = line_of_part(s, 0, run->part);
   const char *record = (const char *)s->at[run->part] + run->start * record_size(s);
   if (s->way == PLACED) take_placed(from, (const void *)record, to, results);
   else if (record_size(s) == 4) tsr__line_put32(to, (const void *)record, to->n, results[0]);
@@ -275,15 +277,15 @@ void tsr__line_sort_take(const tsr__line_sort *s, const tsr__piece *run, const t
   tsr__line some = *to;
   if (s->way == ROWS) {
     some.n = run->count;
-    tsr__line_take(line_of(s, 0, run->part), s->order.at[run->part] + run->start, &some, first,
+    tsr__line_take(line_of_part(s, 0, run->part), s->order.at[run->part] + run->start, &some, first,
                    results);
     return;
   }
-  /* Of the line's first `kept` elements those that are in this run. */
+  /* Takes those of the line's first `kept` elements that are in this run. */
   int64_t end = run->count < to->kept - first ? run->count : to->kept - first;
   for (int64_t at = 0; at < end; at += BLOCK) {
     some.to = to->to + (first + at) * to->step;
     some.n = some.kept = end - at < BLOCK ? end - at : BLOCK;
-    take_block(s, &(tsr__piece){ run->part, run->start + at, some.n }, &some, results);
+    take_line_block(s, &(tsr__piece){ run->part, run->start + at, some.n }, &some, results);
   }
 }

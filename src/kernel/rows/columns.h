@@ -1,9 +1,9 @@
 /* Relational primitives on columns that lie on devices: packed keys, sorting, gathering, grouping,
- * matching. Which device gets which rows, and what travels, is relate/'s; here every function
- * works on `parts` independent pieces of rows, one a device, cut into tasks for the workers so that
- * one large part keeps all cores busy as eight small ones do.
+ * matching. relate/ decides which device gets which rows and which bytes travel; here every
+ * function works on `parts` independent pieces of rows, one a device, cut into tasks for the
+ * workers so that one large part keeps all cores busy as eight small ones do.
  *
- *   keys of any type     packed key (1..n words)      what follows knows no dtypes
+ *   keys of any type     packed key (1..n words)      later steps know no dtypes
  *   origin 'JFK' -> 2    |10|0000101|...   64 bits    sort: words ascending
  *   day 5, null last                                   group, join: equal words
  *
@@ -21,15 +21,15 @@ typedef struct tsr__colparts {
   tsr__buffer *const *valid;
 } tsr__colparts;
 
-/* Where rows lie: `parts` pieces, their devices and numbers of rows. */
+/* The parts of a table: how many, their devices and numbers of rows. */
 typedef struct tsr__parts {
   int count;
   const int *device;
   const int64_t *rows;
 } tsr__parts;
 
-/* Where other parts of the same rows are other processes': makes `found` what all of them found,
- * each joined to that of the one before. */
+/* Joins `found` of all processes, one after the other, if other processes have parts of the rows:
+ * afterwards each process has the joined value. */
 typedef void tsr__join_found(void *into, const void *other, size_t size);
 typedef struct tsr__agreeing {
   tsr_status (*meet)(void *user, void *found, size_t size, tsr__join_found *join,
@@ -43,7 +43,7 @@ typedef struct tsr__agreeing {
  * `map`. Equal keys (nulls with nulls, NaN with NaN) pack to equal words. */
 typedef struct tsr__key {
   bool descending, nulls_first;
-  /* Text: what code i stands for (a rank, or a code of another dictionary); negative: equal to
+  /* Text: code i means map[i] (a rank, or a code of another dictionary); negative: equal to
    * nothing. NULL: the code itself. */
   const int32_t *map;
   int64_t map_count;
@@ -61,8 +61,9 @@ typedef struct tsr__range_ask {
   int count;
 } tsr__range_ask;
 
-/* Widens the ranges of keys by what a table holds. Call it for each table whose keys must compare
- * (both sides of a join), then tsr__keys_settle once; then tsr__pack_keys for each table. */
+/* Widens the ranges of keys by the values of a table. Call it for each table whose keys must
+ * compare (both sides of a join), then tsr__keys_settle once; then tsr__pack_keys for each
+ * table. */
 tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__error *error);
 /* Fills `bits`; returns the number of words a key takes (1 where everything fits 64 bits). A key
  * packed in one word lies in its low bits: *bits (may be NULL) says how many in all. */
@@ -108,9 +109,9 @@ typedef struct tsr__keys_came {
   int words;
   tsr__buffer **columns, **nulls;
 } tsr__keys_came;
-/* Packed keys of what came, which keeps the memory: words of one part are put one after the other
- * in its first column, the others given back. `word` and `null` of `out` have room for all
- * parts. */
+/* Packed keys from the columns that came, whose memory they keep: words of one part are put one
+ * after the other in its first column, the other columns are released. `word` and `null` of `out`
+ * have room for all parts. */
 tsr_status tsr__packed_came(tsr_runtime *rt, const tsr__keys_came *came, tsr__packed_keys *out,
                             tsr__error *error);
 
@@ -136,7 +137,7 @@ void tsr__index_free(tsr_runtime *rt, tsr__index *index);
  * filled with fresh buffers; `valid` stays NULL for a part that needs none) belong to the caller.
  * TSR__NO_ROW gives a null. Bool values and validity are bits. */
 typedef struct tsr__gather {
-  const tsr__parts *parts; /* of the index: its devices; rows = index->rows */
+  const tsr__parts *parts; /* the index's devices; rows = index->rows */
   const tsr__index *index;
   const tsr__colparts *from;
   bool may_miss; /* TSR__NO_ROW occurs: the result has validity */
@@ -155,9 +156,9 @@ tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__p
  * included; more only where a sample misleads. */
 int64_t tsr__sort_need(int64_t rows, int words);
 
-/* The rows that the first `count` in order of key, part and row are among, ascending in each part:
- * of equal first words all, else hardly more than `count`. None are given, and `out->rows` stays
- * NULL, where they are more than `most` over all parts (sort_top.c). */
+/* Rows that include the first `count` in order of key, part and row, ascending in each part: all
+ * rows with equal first words, else hardly more than `count`. If more than `most` over all parts,
+ * `out->rows` stays NULL (sort_top.c). */
 typedef struct tsr__top_ask {
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
@@ -175,7 +176,7 @@ typedef struct tsr__sort_sample {
   size_t bytes;    /* that it has */
 } tsr__sort_sample;
 
-/* `total`: of all the table's rows, of which `parts` may be some. */
+/* `total`: the table's rows; `parts` may hold some of them. */
 typedef struct tsr__sample_ask {
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
@@ -184,7 +185,7 @@ typedef struct tsr__sample_ask {
 
 tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
                                  tsr__error *error);
-size_t tsr__sort_sample_bytes(int words); /* of a record */
+size_t tsr__sort_sample_bytes(int words); /* bytes a record */
 void tsr__sort_sample_free(tsr_runtime *rt, tsr__sort_sample *sample);
 
 /* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of
@@ -204,7 +205,7 @@ tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__split_ask *ask, tsr_
                                 tsr__error *error);
 void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split);
 
-/* ---- where rows go (route.c) ----------------------------------------------------------------- */
+/* ---- routes of rows (route.c) ---------------------------------------------------------------- */
 
 typedef struct tsr__routes {
   const tsr__parts *parts;
@@ -219,16 +220,15 @@ tsr_status tsr__route_rows(tsr_runtime *rt, const tsr__routes *routes, tsr__erro
 /* ---- grouping (group_number.c, group_aggregate.c) -------------------------------------------- */
 
 /* Groups of equal keys of each part. `group[p][r]` numbers the groups of part p from 0 in order of
- * their first row; `first` holds each group's first row, `count` their number. Where keys of
- * several parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is
- * NULL. */
+ * their first row; `first` holds each group's first row, `count` their number. If keys of several
+ * parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is NULL. */
 typedef struct tsr__grouped {
-  int parts, bits; /* of a key */
+  int parts, bits; /* bits a key */
   int64_t steps;   /* that tables took beyond the slots where keys belong */
   int64_t *count;
   uint32_t **group, **number;
   tsr__index first;
-  tsr__buffer **buffers, **tables; /* of `group` and `number` */
+  tsr__buffer **buffers, **tables; /* memory of `group` and `number` */
 } tsr__grouped;
 
 tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
@@ -247,16 +247,16 @@ enum tsr__group_op {
   TSR__GROUP_ANY,
   TSR__GROUP_ALL,
   TSR__GROUP_FIRST,
-  TSR__GROUP_LAST,     /* of the rows, null if that row's is */
+  TSR__GROUP_LAST,     /* the last row's value, null if that is null */
   TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
   TSR__GROUP_NUNIQUE,  /* nulls do not count */
-  TSR__GROUP_CORR      /* of two columns whose nulls are the same: both bools and integers (of
-                          which u64 only with itself), both f64, or an integer and f64 */
+  TSR__GROUP_CORR      /* two columns with equal nulls: both bools and integers (u64 only
+                          with itself), both f64, or an integer and f64 */
 };
 
 /* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,
- * quantile are f64, f32 of f32; corr f64; nulls are skipped; of no values: sum and counts 0, any
- * false, all true, the rest null. NaN: as in the frames' direct groups (docs/NUMERICS.md). */
+ * quantile are f64, f32 of f32; corr f64; nulls are skipped; no values give: sum and counts 0, any
+ * false, all true, the rest null. NaN: see the frames' direct groups (docs/NUMERICS.md). */
 typedef struct tsr__group_agg {
   uint8_t op;
   int column, other; /* other: corr */
@@ -274,7 +274,7 @@ typedef struct tsr__aggregate_ask {
   const tsr__colparts *columns;
   const tsr__group_agg *aggs;
   int count;
-  const tsr__agreeing *agree; /* of records that are joined with other processes'; NULL: of none */
+  const tsr__agreeing *agree; /* joins records with other processes'; NULL: no others */
 } tsr__aggregate_ask;
 
 /* All aggregates of all groups: values[a * parts + p] and valid[...] (NULL where nothing is
@@ -286,12 +286,12 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
  * order, so that parts may group their rows first and join their records afterwards. */
 typedef struct tsr__group_records tsr__group_records;
 
-/* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums
- * of floats very far apart. Free it before what `ask` points to. */
+/* *out is NULL where records cannot hold the aggregates: last rows, quantiles, distinct values,
+ * sums of floats very far apart. Free *out before the memory that `ask` points to. */
 tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                     tsr__group_records **out, tsr__error *error);
 void tsr__tallied_free(tsr__group_records *tallied);       /* NULL is allowed */
-int tsr__tallied_words(const tsr__group_records *tallied); /* of a record */
+int tsr__tallied_words(const tsr__group_records *tallied); /* words a record */
 uint64_t *tsr__tallied_records(const tsr__group_records *tallied, int part);
 /* Records of any parts, each for a group; those of groups first .. end - 1 are joined. */
 typedef struct tsr__joining {
@@ -301,8 +301,8 @@ typedef struct tsr__joining {
   uint64_t first, end;
 } tsr__joining;
 void tsr__tallied_join(tsr__group_records *tallied, int part, const tsr__joining *from);
-/* As tsr__aggregate_groups for the records of `groups`, of which counts and first rows are read:
- * those of group g are record g of its part. */
+/* Does the work of tsr__aggregate_groups for records, and reads counts and first rows of `groups`:
+ * group g has record g of its part. */
 tsr_status tsr__tallied_read(tsr__group_records *tallied, const tsr__grouped *groups,
                              tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
 
@@ -310,9 +310,9 @@ tsr_status tsr__tallied_read(tsr__group_records *tallied, const tsr__grouped *gr
 
 enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__MATCH_ANTI };
 
-/* For each part, the pairs of rows with equal keys in order of the left rows, and for one left row
+/* Each part's pairs of rows with equal keys in order of the left rows, and for one left row
  * in order of the right ones. LEFT keeps unmatched rows with TSR__NO_ROW; SEMI and ANTI give left
- * rows only. Rows whose keys are null match nothing. */
+ * rows only. Rows with null keys match nothing. */
 typedef struct tsr__match_ask {
   const tsr__parts *left_parts, *right_parts;
   const tsr__packed_keys *left, *right;

@@ -50,7 +50,7 @@ void tsr__index_free(tsr_runtime *rt, tsr__index *index)
 
 typedef struct gather_job {
   const tsr__gather *ask;
-  tsr__parts parts; /* of the index */
+  tsr__parts parts; /* the index's parts */
   tsr__buffer **values, **valid;
 } gather_job;
 
@@ -68,7 +68,7 @@ static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
 
 /* The identity: the same rows from the same place. A piece begins at a multiple of 64, so bits
  * are copied in whole words. */
-static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *from, void *to)
+static void copy_same_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *from, void *to)
 {
   if (dtype == TSR_BOOL) {
     memcpy((uint64_t *)to + start / 64, (const uint64_t *)from + start / 64,
@@ -80,15 +80,15 @@ static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *fro
          (size_t)n * size);
 }
 
-/* `at` NULL: as they are. */
+/* NULL for `at` takes rows in order. */
 static void gather_values(const gather_job *job, const tsr__piece *piece, const uint32_t *at)
 {
   tsr_dtype dtype = job->ask->from->dtype;
   const void *from = tsr__cpu_data(job->ask->from->values[piece->part]);
   char *to = tsr__cpu_data(job->values[piece->part]);
   int64_t size = (int64_t)tsr_dtype_size(dtype);
-  /* By size: what the bits mean does not show; bools are bits of their own. */
-  if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
+  /* Copied by size: the bits' meaning plays no part; bools are single bits. */
+  if (!at) copy_same_rows(dtype, piece->start, piece->count, from, to);
   else if (dtype == TSR_BOOL)
     tsr__pick_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
   else
@@ -109,12 +109,12 @@ static void gather_task(void *user, int64_t task, int worker)
   if (!job->valid[piece.part]) return;
   uint64_t *valid = tsr__cpu_data(job->valid[piece.part]);
   const tsr__buffer *from = ask->from->valid ? ask->from->valid[piece.part] : NULL;
-  if (!at) copy_rows(TSR_BOOL, piece.start, piece.count, tsr__cpu_data(from), valid);
+  if (!at) copy_same_rows(TSR_BOOL, piece.start, piece.count, tsr__cpu_data(from), valid);
   else if (from) tsr__pick_bits(at, piece.count, tsr__cpu_data(from), valid + piece.start / 64);
   else gather_there(at, piece.count, valid + piece.start / 64);
 }
 
-static void drop(int parts, tsr__buffer **buffers)
+static void drop_gathered(int parts, tsr__buffer **buffers)
 {
   for (int p = 0; p < parts; p++) {
     tsr__buffer_release(buffers[p]);
@@ -153,8 +153,8 @@ tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buff
                                      gather_task, &job))
     status = tsr__cancelled(error, "rows");
   if (status) {
-    drop(count, values);
-    drop(count, valid);
+    drop_gathered(count, values);
+    drop_gathered(count, valid);
   }
   return status;
 }

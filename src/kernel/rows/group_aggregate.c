@@ -13,15 +13,15 @@
 #include "kernel/rows/group_inner.h"
 #include "kernel/rows/group_record.h"
 
-#define DIRECT_BYTES (INT64_C(8) << 20)    /* of one worker's records */
-#define CLUSTER_BYTES (INT64_C(128) << 10) /* of a cluster's */
+#define DIRECT_BYTES (INT64_C(8) << 20)    /* for one worker's records */
+#define CLUSTER_BYTES (INT64_C(128) << 10) /* for a cluster's records */
 
 enum {
   PIECE = 1 << 17,     /* rows of a task that deals */
   ROUND = 1 << 22,     /* values a worker reads before others get their turn */
   READ = 1 << 12,      /* groups of a task that reads records out; a multiple of 64 */
-  MAX_CLUSTERS = 4096, /* of a part */
-  MOST_TALLIES = 8     /* of an aggregate */
+  MAX_CLUSTERS = 4096, /* in a part */
+  MOST_TALLIES = 8     /* an aggregate */
 };
 
 /* The clusters of a part, its rows dealt to them. */
@@ -30,7 +30,7 @@ typedef struct cluster_part {
   int64_t count, first_piece, first;
   uint32_t *row, *group;
   uint32_t *start; /* [piece][cluster] */
-  int64_t *border; /* [cluster]: where its rows start; [count]: all */
+  int64_t *border; /* [cluster]: its first row; [count]: all rows */
 } cluster_part;
 
 typedef struct job {
@@ -39,7 +39,7 @@ typedef struct job {
   tsr__error *error;
   tsr__loans loans;
   tsr__tallies plan;
-  uint8_t *summed;       /* of each column */
+  uint8_t *summed;       /* [column] */
   tsr__reading *reading; /* one an aggregate */
   tsr__index last;       /* last rows, once some aggregate wants them */
   tsr__buffer **values, **valid;
@@ -57,16 +57,16 @@ typedef struct job {
 
 static const char what[] = "group by";
 
-static tsr_status no_memory(job *j)
+static tsr_status no_aggregate_memory(job *j)
 {
   return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for the aggregates; free arrays",
                         what);
 }
 
-static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
+static tsr_status run_aggregate_tasks(job *j, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
-  if (atomic_load(&j->failed)) return no_memory(j);
+  if (atomic_load(&j->failed)) return no_aggregate_memory(j);
   int outside = atomic_load(&j->outside);
   if (outside)
     return tsr__error_set(j->error, TSR_EVALUE,
@@ -77,7 +77,7 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Of these the sums of values and of their products are kept; the result is a formula of them. */
+/* Whether records keep sums of values and of products; the result is a formula of these sums. */
 static bool is_moment(int op)
 {
   return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
@@ -85,18 +85,18 @@ static bool is_moment(int op)
 }
 
 /* Looked up by row, not read from records. */
-static bool by_row(int op)
+static bool reads_one_row(int op)
 {
   return op == TSR__GROUP_FIRST || op == TSR__GROUP_LAST;
 }
 
-static bool by_order(int op)
+static bool needs_value_order(int op)
 {
   return op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE;
 }
 
 /* By part: a column with validity whose parts all have none has no nulls. */
-static bool nullable(const tsr__aggregate_ask *ask, int column)
+static bool column_has_nulls(const tsr__aggregate_ask *ask, int column)
 {
   const tsr__colparts *from = &ask->columns[column];
   for (int p = 0; from->valid && p < ask->parts->count; p++)
@@ -104,12 +104,12 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
   return false;
 }
 
-/* The tally of that kind, made at first need.
+/* Returns the tally of that kind, made at first need.
  *    record of a group   | tally 0 | tally 1 | ...        `stride` bytes, `offset` of each
  *    beside records      rows[0], rows[1] ...              exact sums of floats that need parts
- * A mean, a sum and a var of one column share what they have in common: tallies are found again
- * by what they keep. Sizes are multiples of 8, so offsets are, too. Of size 0 are those beside
- * the records, whose offset is a number. */
+ * A mean, a sum and a var of one column share tallies: a tally is found again by its kind and
+ * columns. Sizes are multiples of 8, so offsets are, too. Tallies beside the records have size 0,
+ * and their offset is a number. */
 static int tally(job *j, tsr__group_record want)
 {
   /* Bytes of each kind in a record. */
@@ -140,9 +140,9 @@ static int tally_of(job *j, int kind, int column)
   return tally(j, (tsr__group_record){ .kind = (uint8_t)kind, .column = column, .other = -1 });
 }
 
-/* The sum of a column's values, and of its products with another column's (-1: none): `units`
- * where 64 bits hold all of them, or units all floats; and what else was seen. `saw` notes NaN
- * and infinities, which numbers in units cannot hold. */
+/* The sum of a column's values, and of its products with another column's (-1: none): `units` where
+ * 64 bits hold all of them, or units all floats. `saw` has flags of NaN and infinities, which
+ * numbers in units cannot hold. */
 typedef struct sums {
   int sum, products, saw;
 } sums;
@@ -151,8 +151,8 @@ typedef struct sums {
  *    floats of any size                  ROWS   (three doubles beside the record)
  *    integers whose sum fits 64 bits     I64                   products I64
  *    others                              I128                  products I192
- * All of them are exact. The narrow ones are only faster, and chosen by what the look at rows
- * showed. */
+ * All kinds are exact. The narrow kinds are only faster, and chosen by the spans of sampled
+ * rows. */
 static bool is_real(const job *j, int column)
 {
   return tsr__dtype_float((tsr_dtype)j->ask->columns[column].dtype);
@@ -180,7 +180,7 @@ static sums plan_sums(job *j, int column, int other, bool units)
   return out;
 }
 
-/* Of an integer and a float: each by itself, and products as the float's.
+/* Plans an integer with a float: sums of each by itself, and products as the float's.
  *
  *   integer    64 bits | a float in units    53 + 31 | rows, 43      in 191: narrow squares are */
 static void plan_mixed(job *j, tsr__reading *r)
@@ -230,10 +230,10 @@ static void plan_one(job *j, tsr__reading *r)
 {
   const tsr__group_agg *agg = r->agg;
   int op = agg->op, column = agg->column;
-  bool holes = column >= 0 && nullable(j->ask, column);
+  bool holes = column >= 0 && column_has_nulls(j->ask, column);
   bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
-  /* Nothing to keep: they are made from the rows themselves (look_up). */
-  if (by_order(op) || op == TSR__GROUP_FIRST) return;
+  /* Nothing to keep: they are made from the rows themselves (compute_from_rows). */
+  if (needs_value_order(op) || op == TSR__GROUP_FIRST) return;
   if (op == TSR__GROUP_LAST) {
     r->main = tally_of(j, TSR__RECORD_LAST, -1);
     return;
@@ -243,7 +243,7 @@ static void plan_one(job *j, tsr__reading *r)
     r->least = holes || j->empty;
   if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
   if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
-    /* Of a column without nulls all count the rows, so they share one tally (column -1). */
+    /* Columns without nulls all count the rows, so they share one tally (column -1). */
     r->count = tally_of(j, TSR__RECORD_COUNT, holes ? column : -1);
   if (is_moment(op)) plan_moment(j, r);
   else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
@@ -286,7 +286,7 @@ static bool plan_room(job *j)
 static tsr_status plan_new(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  if (!plan_room(j)) return no_memory(j);
+  if (!plan_room(j)) return no_aggregate_memory(j);
   for (int a = 0; a < ask->count; a++) {
     int op = ask->aggs[a].op;
     if (!is_moment(op)) continue;
@@ -303,10 +303,10 @@ static tsr_status plan_new(job *j)
   return TSR_OK;
 }
 
-/* What to keep of each group, by a look at `all` rows or some. Called twice if the first look
- * misled: everything that follows from spans is made anew here, while results' room and columns'
- * needs stay. */
-static tsr_status make_plan(job *j, bool all)
+/* Plans the record of a group from `all` rows or a sample. Called twice if the sample misled:
+ * everything that follows from spans is made anew here, while results' memory and columns' needs
+ * stay. */
+static tsr_status plan_records(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr__group_record_look look = { ask->parts, j->summed, all, ask->agree };
@@ -336,13 +336,14 @@ static tsr_status make_plan(job *j, bool all)
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Room for the results of all groups; validity only where some result may be null. */
-static tsr_status result_room(job *j)
+static tsr_status make_result_buffers(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   for (int a = 0; a < ask->count; a++) {
-    /* Those make their own buffers when they are looked up. */
-    if (by_row(ask->aggs[a].op) || by_order(ask->aggs[a].op)) continue;
+    /* Aggregates over rows and over values in order make their own buffers when they are computed,
+     * after the records are read. */
+    if (reads_one_row(ask->aggs[a].op) || needs_value_order(ask->aggs[a].op)) continue;
     for (int p = 0; p < ask->parts->count; p++) {
       int at = a * ask->parts->count + p, device = ask->parts->device[p];
       int64_t groups = ask->groups->count[p];
@@ -359,7 +360,7 @@ static tsr_status result_room(job *j)
 }
 
 /* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates.
- * `to.from` counts groups of the state, `to.first` those of the part: a cluster's state begins at
+ * `to.from` counts groups of the state, `to.first` groups of the part: a cluster's state begins at
  * 0. */
 static void read_out(job *j, int part, const tsr__group_record_state *state, tsr__read_to to)
 {
@@ -387,8 +388,8 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
   }
 }
 
-/* Validity that says nothing goes. It was taken before it was known whether anything would be
- * null. */
+/* Drops bitmaps without a null. The bitmaps were made before any result was known to be null or
+ * not. */
 static void drop_valid(job *j)
 {
   int count = j->ask->count * j->ask->parts->count;
@@ -459,7 +460,7 @@ static void direct_task(void *user, int64_t task, int worker)
   tsr__group_record_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
-  /* The others go on; what they count is thrown away, which is rare. */
+  /* Other tasks go on; their counts are discarded, which is rare. */
   if (!tsr__group_record_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
 }
@@ -504,42 +505,43 @@ static tsr_status aggregate_direct(job *j)
   j->slots = most < 4 * PIECE ? 1 : (j->workers + parts->count - 1) / parts->count;
   int states = parts->count * j->slots;
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
-  if (!j->state) return no_memory(j);
+  if (!j->state) return no_aggregate_memory(j);
   j->state_count = states;
   /* Each on the device of its part. */
   for (int k = 0; k < j->state_count; k++)
     if (!state_room(j, &j->state[k], parts->device[k / j->slots],
                     j->ask->groups->count[k / j->slots]))
-      return no_memory(j);
+      return no_aggregate_memory(j);
   tsr_status status = TSR_OK;
-  /* As long as will do: another part's records drive this one's from the cache. */
+  /* As long a round as possible: another part's records drive this part's from the cache. */
   j->round_rows = 1 + ROUND / (j->plan.count + 1);
   for (j->round = 0; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
-    status = run(j, j->state_count, direct_task);
+    status = run_aggregate_tasks(j, j->state_count, direct_task);
   if (!status && j->slots > 1 && j->plan.rows_count)
-    status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
+    status = run_aggregate_tasks(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
   tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
   /* Kept records are slot 0's, which the join below adds the others to. */
   for (int p = 0; j->kept && p < parts->count; p++) j->kept[p] = j->state[p * j->slots];
-  return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
+  return status ? status
+                : run_aggregate_tasks(j, tsr__piece_count(&groups, READ), direct_read_task);
 }
 
 /* ---- many groups ----------------------------------------------------------------------------- */
 
-static uint32_t *piece_start(const cluster_part *c, int64_t piece)
+static uint32_t *cluster_counts_of(const cluster_part *c, int64_t piece)
 {
   return c->start + (piece - c->first_piece) * c->count;
 }
 
 /* A cluster is a run of numbers of groups. */
-static void count_task(void *user, int64_t task, int worker)
+static void count_clusters_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
   tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
   const cluster_part *c = &j->clusters[piece.part];
   const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
-  uint32_t *count = piece_start(c, task);
+  uint32_t *count = cluster_counts_of(c, task);
   memset(count, 0, (size_t)c->count * sizeof *count);
   for (int64_t i = 0; i < piece.count; i++) count[group[i] >> c->shift]++;
 }
@@ -562,7 +564,7 @@ static void place_clusters(cluster_part *c, int64_t pieces)
 
 /* Copies the numbers of rows and groups to where their clusters lie; values are read where they
  * are. */
-static void deal_task(void *user, int64_t task, int worker)
+static void deal_clusters_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
@@ -570,7 +572,7 @@ static void deal_task(void *user, int64_t task, int worker)
   const cluster_part *c = &j->clusters[piece.part];
   const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
   uint32_t place[MAX_CLUSTERS];
-  memcpy(place, piece_start(c, task), (size_t)c->count * sizeof *place);
+  memcpy(place, cluster_counts_of(c, task), (size_t)c->count * sizeof *place);
   for (int64_t i = 0; i < piece.count; i++) {
     uint32_t to = place[group[i] >> c->shift]++;
     c->row[to] = (uint32_t)(piece.start + i);
@@ -578,7 +580,7 @@ static void deal_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Where records are kept the task writes to its stretch of them; else to the worker's own state,
+/* If records are kept, the task writes to its stretch of them; else to the worker's own state,
  * which the next cluster uses again. */
 static void cluster_task(void *user, int64_t task, int worker)
 {
@@ -641,33 +643,34 @@ static tsr_status aggregate_clusters(job *j)
 {
   const tsr__parts *parts = j->ask->parts;
   int64_t groups = 0, clusters = 0;
-  if (!cluster_room(j, &groups)) return no_memory(j);
+  if (!cluster_room(j, &groups)) return no_aggregate_memory(j);
   int states = j->kept ? parts->count : j->workers;
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
-  if (!j->state) return no_memory(j);
+  if (!j->state) return no_aggregate_memory(j);
   j->state_count = states;
   /* Without keeping, a state a worker with room for a cluster's groups, on the first device; else
    * one a part. */
   for (int k = 0; k < states; k++) {
     int64_t count = j->kept ? j->ask->groups->count[k] : groups;
-    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count)) return no_memory(j);
+    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count))
+      return no_aggregate_memory(j);
     if (j->kept) j->kept[k] = j->state[k];
   }
   int64_t pieces = tsr__piece_count(parts, PIECE);
-  tsr_status status = run(j, pieces, count_task);
+  tsr_status status = run_aggregate_tasks(j, pieces, count_clusters_task);
   if (status) return status;
   for (int p = 0; p < parts->count; p++) {
     place_clusters(&j->clusters[p], (parts->rows[p] + PIECE - 1) / PIECE);
     clusters += j->clusters[p].count;
   }
-  status = run(j, pieces, deal_task);
-  return status ? status : run(j, clusters, cluster_task);
+  status = run_aggregate_tasks(j, pieces, deal_clusters_task);
+  return status ? status : run_aggregate_tasks(j, clusters, cluster_task);
 }
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
 /* A group of no rows (of no keys, or a part that owns groups without rows) has TSR__NO_ROW. */
-static tsr_status gather_rows(job *j, int a, const tsr__index *index)
+static tsr_status gather_row_values(job *j, int a, const tsr__index *index)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr__gather gather = { .parts = ask->parts,
@@ -703,7 +706,7 @@ static tsr_status tally_rows(job *j)
     most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
   /* Nothing is kept of any group: all aggregates are looked up. */
   if (!j->plan.count && !j->kept) return TSR_OK;
-  /* By the part with most groups, for all: one way a run. */
+  /* The part with most groups decides for all: one way a run. */
   bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
   return direct ? aggregate_direct(j) : aggregate_clusters(j);
 }
@@ -715,19 +718,19 @@ static tsr_status plan_again(job *j)
   drop_states(j);
   atomic_store(&j->misled, false);
   for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) atomic_store(&j->nulls[at], 0);
-  return make_plan(j, true);
+  return plan_records(j, true);
 }
 
 /* Aggregates that are looked up by row or need values in order. */
-static tsr_status look_up(job *j)
+static tsr_status compute_from_rows(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr_status status = TSR_OK;
   for (int a = 0; a < ask->count && !status; a++) {
     int op = ask->aggs[a].op;
     tsr__ordered_agg one = { ask, a, j->values, j->valid };
-    if (op == TSR__GROUP_FIRST) status = gather_rows(j, a, &ask->groups->first);
-    else if (op == TSR__GROUP_LAST) status = gather_rows(j, a, &j->last);
+    if (op == TSR__GROUP_FIRST) status = gather_row_values(j, a, &ask->groups->first);
+    else if (op == TSR__GROUP_LAST) status = gather_row_values(j, a, &j->last);
     else if (op == TSR__GROUP_NUNIQUE) status = tsr__group_nunique(j->rt, &one, j->error);
     else if (op == TSR__GROUP_QUANTILE) status = tsr__group_quantile(j->rt, &one, j->error);
   }
@@ -737,14 +740,14 @@ static tsr_status look_up(job *j)
 }
 
 /* Looking at all rows costs a pass, so some are looked at first, and all only if that misled. */
-static tsr_status aggregate(job *j)
+static tsr_status aggregate_all(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr_status status = plan_new(j);
   bool last = false;
-  if (!status) status = make_plan(j, false);
+  if (!status) status = plan_records(j, false);
   for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
-  if (!status) status = result_room(j);
+  if (!status) status = make_result_buffers(j);
   if (!status && last) {
     tsr__parts of = { ask->parts->count, ask->parts->device, ask->groups->count };
     status = tsr__index_new(j->rt, &of, &j->last, j->error);
@@ -754,10 +757,10 @@ static tsr_status aggregate(job *j)
     status = plan_again(j);
     if (!status) status = tally_rows(j);
   }
-  return status ? status : look_up(j);
+  return status ? status : compute_from_rows(j);
 }
 
-static void job_free(job *j)
+static void aggregate_job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
@@ -788,7 +791,7 @@ static void job_start(job *j, tsr_runtime *rt, const tsr__aggregate_ask *ask, ts
               .workers = tsr__worker_count(rt) };
 }
 
-/* Nothing made yet: what is NULL need not be let go of. */
+/* No buffer is made yet: a NULL needs no release. */
 static void set_results(job *j, tsr__buffer **values, tsr__buffer **valid)
 {
   size_t count = (size_t)j->ask->count * (size_t)j->ask->parts->count;
@@ -804,9 +807,9 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
   job j;
   job_start(&j, rt, ask, error);
   set_results(&j, values, valid);
-  tsr_status status = aggregate(&j);
+  tsr_status status = aggregate_all(&j);
   if (status) drop_results(&j);
-  job_free(&j);
+  aggregate_job_free(&j);
   return status;
 }
 
@@ -818,13 +821,13 @@ struct tsr__group_records {
 };
 
 /* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
- * sums of floats far apart in size have parts beside the records. What a record cannot hold is
- * decided here by the plan, which knows the values' spans; the caller has looked at the kinds
- * only. */
+ * sums of floats far apart in size have parts beside the records. The plan knows the values' spans
+ * and decides here; the caller has looked at the kinds only. */
 static bool recorded(const job *j)
 {
   for (int a = 0; a < j->ask->count; a++)
-    if (by_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST) return false;
+    if (needs_value_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST)
+      return false;
   return !j->plan.rows_count;
 }
 
@@ -856,10 +859,10 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   t->ask = *ask;
   job_start(j, rt, &t->ask, error);
   tsr_status status = plan_new(j);
-  if (!status) status = make_plan(j, false);
+  if (!status) status = plan_records(j, false);
   bool use = !status && recorded(j);
   if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
-  if (use) status = j->kept ? tally_rows(j) : no_memory(j);
+  if (use) status = j->kept ? tally_rows(j) : no_aggregate_memory(j);
   bool misled = false;
   if (use && !status) status = was_misled(j, &misled);
   if (use && !status && misled) {
@@ -878,7 +881,7 @@ void tsr__tallied_free(tsr__group_records *t)
   if (!t) return;
   tsr_runtime *rt = t->job.rt;
   tsr__del(&rt->heap, t->job.kept, (size_t)t->ask.parts->count * sizeof *t->job.kept);
-  job_free(&t->job);
+  aggregate_job_free(&t->job);
   tsr__del(&rt->heap, t, sizeof *t);
 }
 
@@ -917,9 +920,9 @@ tsr_status tsr__tallied_read(tsr__group_records *t, const tsr__grouped *groups,
   j->error = error;
   set_results(j, values, valid);
   tsr__parts of = { t->ask.parts->count, NULL, groups->count };
-  tsr_status status = result_room(j);
-  if (!status) status = run(j, tsr__piece_count(&of, READ), kept_read_task);
-  if (!status) status = look_up(j);
+  tsr_status status = make_result_buffers(j);
+  if (!status) status = run_aggregate_tasks(j, tsr__piece_count(&of, READ), kept_read_task);
+  if (!status) status = compute_from_rows(j);
   if (status) drop_results(j);
   return status;
 }

@@ -1,14 +1,15 @@
-/* Homes of groups, found by owners: what parts and owners compute of keys and answers.
+/* Homes of groups, found by owners: the loops of parts and owners over keys and answers.
  *
  *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        a key a group
  *   part 1   groups c d a      c -> owner 1, d -> owner 0, a -> owner 1
  *   owner 1  a0 c0 c1 a1       the first that came is the home: a and c are at home on part 0
  *
- * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row
+ * If nearly all keys differ, each row is sent as a local group of its own, and the home of a row
  * is the first one with its key.
  *
- * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
- * groups' first rows. So the first that came of a key is of the part that holds the first row. */
+ * Invariant: keys come to an owner in order of the senders, and those of a sender in order of its
+ * groups' first rows. So the first group that came with a key is from the part that holds the key's
+ * first row. */
 #include "kernel/rows/group_homes.h"
 #include "kernel/device/cpu.h"
 
@@ -37,9 +38,9 @@ tsr_status tsr__homes_each(tsr_runtime *rt, int64_t tasks, tsr__task_fn fn, void
 
 /* ---- each part's groups ---------------------------------------------------------------------- */
 
-/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one
- * part as there would be if they were dealt at random over half as many keys as rows. The hash is
- * the fixed one, for a plan must not change from run to run; a sample is too small to be harmed. */
+/* Whether nearly every row seems to have a key of its own: a sample of one part has as few equal
+ * keys as random keys would have, drawn from half as many keys as rows. The hash is the fixed one,
+ * for a plan must not change from run to run; a sample is too small to be harmed. */
 static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
 {
   enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };
@@ -105,7 +106,7 @@ tsr_status tsr__homes_group(tsr_runtime *rt, tsr__group_homes *h, const tsr__pac
 
 tsr_status tsr__homes_of_nothing(tsr_runtime *rt, tsr__group_homes *h, tsr__error *error)
 {
-  /* One group over all rows, of which there are none: the first part has it, without a first
+  /* One group over all rows, though no row exists: the first part has the group, without a first
    * row. */
   h->local.count[0] = 1;
   tsr__index_free(rt, &h->local.first);
@@ -137,7 +138,7 @@ static void keys_task(void *user, int64_t p, int worker)
     owner[g] = (uint16_t)(hash * (uint64_t)parts >> 32);
     number[g] = (int32_t)g;
   }
-  /* How many rows each group has, for those who number the rows of a group across parts. */
+  /* The number of rows of each group, for callers that number the rows of a group across parts. */
   if (!ask->counted) return;
   int64_t *of = tsr__cpu_data(ask->columns[(words + 1) * parts + p]);
   const uint32_t *group = h->local.group[p];
@@ -155,11 +156,11 @@ tsr_status tsr__homes_send(tsr_runtime *rt, const tsr__homes_keys *ask, tsr__err
 typedef struct meeting {
   const tsr__homes_keys *ask;
   tsr__buffer **answer;
-  tsr__packed_keys packed; /* of the keys that came */
+  tsr__packed_keys packed; /* the keys that came */
   tsr__progress progress;
 } meeting;
 
-static void answer_task(void *user, int64_t o, int worker)
+static void answer_keys_task(void *user, int64_t o, int worker)
 {
   meeting *m = user;
   const tsr__group_homes *h = m->ask->homes;
@@ -197,7 +198,8 @@ static void answer_task(void *user, int64_t o, int worker)
     before[i] = at == i ? 0 : before[at];
     before[at] += of[i];
   }
-  /* That place was a counter meanwhile; before the first key of a group there are no rows. */
+  /* `before` of a group's first key served as a counter meanwhile; no rows lie before the first key
+   * of a group. */
   for (int64_t g = 0; g < h->owned.count[o]; g++) before[first[g]] = 0;
 }
 
@@ -226,7 +228,7 @@ tsr_status tsr__homes_meet(tsr_runtime *rt, const tsr__homes_keys *came, tsr__bu
   if (!status) status = tsr__buffers_of(rt, &owned, TSR_I32, h->owned_number, error);
   for (int c = 0; c < 3 + came->counted && !status; c++)
     status = tsr__buffers_of(rt, &lie, c < 3 ? TSR_I32 : TSR_I64, answers + c * parts, error);
-  if (!status && !tsr__parallel_progress(&m.progress, parts, answer_task, &m))
+  if (!status && !tsr__parallel_progress(&m.progress, parts, answer_keys_task, &m))
     status = tsr__cancelled(error, what);
   tsr__del(&rt->heap, m.packed.word, size);
   return status;
@@ -265,7 +267,7 @@ static void settle_task(void *user, int64_t p, int worker)
   s->own[p] = own;
 }
 
-static void own_task(void *user, int64_t p, int worker)
+static void list_home_groups_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   tsr__group_homes *h = user;
@@ -294,7 +296,7 @@ tsr_status tsr__homes_settle(tsr_runtime *rt, const tsr__homes_told *told, tsr__
   tsr__parts own = tsr__homes_lie(h, s.own);
   tsr__index_free(rt, &h->own);
   if (!status) status = tsr__index_new(rt, &own, &h->own, error);
-  if (!status) status = tsr__homes_each(rt, parts, own_task, h, error);
+  if (!status) status = tsr__homes_each(rt, parts, list_home_groups_task, h, error);
   tsr__del(&rt->heap, s.own, size);
   return status;
 }

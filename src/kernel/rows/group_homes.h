@@ -1,6 +1,6 @@
-/* Groups that lie over several parts: what parts compute of them on the way to their homes. Which
- * part sends what to which is relate's (relate/group_owners.h), and so is what a home and an owner
- * are; here are the loops over rows, groups, codes and records. */
+/* Groups that lie over several parts: the loops of each part over rows, groups, codes and records.
+ * relate/group_owners.h defines home and owner, and decides which part sends which of these to
+ * which part. */
 #ifndef TSR_KERNEL_GROUP_HOMES_H
 #define TSR_KERNEL_GROUP_HOMES_H
 
@@ -8,21 +8,21 @@
 
 /* The groups of all parts, as far as they are known. */
 typedef struct tsr__group_homes {
-  const tsr__parts *parts; /* of the rows */
+  const tsr__parts *parts; /* the rows' parts */
   tsr__grouped local;      /* each part's own groups */
-  tsr__grouped owned;      /* of the keys that came to each owner */
+  tsr__grouped owned;      /* groups of keys that came, [owner] */
   tsr__index own;          /* the local groups that are at home, in order */
-  /* Where keys are codes and only records move, owners are not sought; instead each part knows
-   * which codes any part has: bit of code c of part q: everyone[part][q * code_words + c / 64]. */
+  /* If keys are codes and only records move, no owners are sought; each part knows the codes of
+   * every part: bit of code c of part q: everyone[part][q * code_words + c / 64]. */
   bool coded;
   int64_t code_words;
   tsr__buffer **everyone; /* I64, [part] */
   int64_t *came;          /* keys that came to each owner */
   int64_t *counts;        /* keys from each part to each owner: [from * parts + to] */
-  /* Of each local group, [part]: its owner (u16), its home (i32), its number there (i32), its
-   * number at the owner (i32), rows of it on earlier parts (i64, if counted). */
+  /* One value a local group, [part]: owner (u16), home (i32), number at home (i32), number at the
+   * owner (i32), rows of the group on earlier parts (i64, if counted). */
   tsr__buffer **owner, **home, **number, **owned_as, **before;
-  /* Of each group at its owner, [part]: home and number there (i32). */
+  /* One value a group at its owner, [part]: home and number at home (i32). */
   tsr__buffer **owned_home, **owned_number;
 } tsr__group_homes;
 
@@ -42,8 +42,8 @@ tsr_status tsr__homes_each(tsr_runtime *rt, int64_t tasks, tsr__task_fn fn, void
 
 /* ---- homes by owners (group_homes.c) --------------------------------------------------------- */
 
-/* Fills `local`: the groups of each part's rows by packed keys. Where nearly all keys of several
- * parts differ, each row is a group of its own: owners find the equal ones. */
+/* Fills `local`: the groups of each part's rows by packed keys. If nearly all keys of several parts
+ * differ, each row is a group of its own, and owners find equal keys. */
 tsr_status tsr__homes_group(tsr_runtime *rt, tsr__group_homes *homes, const tsr__packed_keys *keys,
                             tsr__error *error);
 /* The one group of no rows, which no keys give. */
@@ -61,8 +61,8 @@ typedef struct tsr__homes_keys {
  * all of which are there. */
 tsr_status tsr__homes_send(tsr_runtime *rt, const tsr__homes_keys *ask, tsr__error *error);
 
-/* What owners tell of each key that came, [column * parts + owner]: its group's home, the number
- * there and at the owner (i32), and rows on earlier parts (i64) if they are counted. */
+/* The owners' answers, a value a key that came, [column * parts + owner]: the group's home, its
+ * number there and at the owner (i32), and rows on earlier parts (i64) if counted. */
 enum { TSR__HOMES_ANSWERS = 4 };
 /* Finds the groups of the keys that came: fills `owned`, `owned_home`, `owned_number` and the
  * answers. Words of keys are given back as soon as they lie together. */
@@ -85,31 +85,31 @@ tsr_status tsr__homes_settle(tsr_runtime *rt, const tsr__homes_told *told, tsr__
  * each part. */
 tsr_status tsr__homes_codes(tsr_runtime *rt, const tsr__group_homes *homes, tsr__buffer **mine,
                             tsr__index *order, tsr__error *error);
-/* Fills `own` from what everyone has; `mine` is of no use afterwards. */
+/* Fills `own` from `everyone`; nothing reads `mine` afterwards. */
 tsr_status tsr__homes_by_code(tsr_runtime *rt, tsr__group_homes *homes, tsr__buffer **mine,
                               tsr__error *error);
 
 /* ---- rows and results of groups at their owners (group_homes_rows.c) ------------------------- */
 
-/* Of each row: its group's owner (u16) and its number there (i32); buffers of all rows. */
+/* Fills, for each row, its group's owner (u16) and number there (i32); buffers of all rows. */
 tsr_status tsr__homes_route(tsr_runtime *rt, const tsr__group_homes *homes, tsr__buffer **owner,
                             tsr__buffer **number, tsr__error *error);
-/* Rows that came to the owners of their groups, and what is asked of these. */
+/* Rows that came to the owners of their groups, and the aggregates that are asked for. */
 typedef struct tsr__homes_rows {
   const tsr__group_homes *homes;
-  const tsr__parts *parts; /* of the rows */
+  const tsr__parts *parts; /* the rows' parts */
   tsr__buffer **number;    /* [owner]: each row's group (i32) */
   const tsr__colparts *columns;
   const tsr__group_agg *aggs;
   int count;
 } tsr__homes_rows;
-/* As tsr__aggregate_groups, of the groups at their owners. */
+/* Does the work of tsr__aggregate_groups for groups at their owners. */
 tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr__buffer **values,
                                 tsr__buffer **valid, tsr__error *error);
 /* The part that each group at its owner is sent to (u16); buffers of all owned groups. */
 tsr_status tsr__homes_dest(tsr_runtime *rt, const tsr__group_homes *homes, tsr__buffer **dest,
                            tsr__error *error);
-/* What came home, in order of the groups there: `number` [part] is each one's (i32). */
+/* The order that sorts results that came home by group: `number` [part] has their groups (i32). */
 tsr_status tsr__homes_order(tsr_runtime *rt, const tsr__group_homes *homes, tsr__buffer **number,
                             tsr__index *order, tsr__error *error);
 
@@ -135,13 +135,13 @@ typedef struct tsr__leaving {
   tsr__buffer **sent_number, **sent, **came_number, **came;
   int64_t *counts, *word_counts; /* records, and their words */
   int64_t *rows, *row_words;     /* that came */
-  int64_t shares; /* of the groups of a part, that workers may share one part's joining */
+  int64_t shares;                /* ranges of a part's groups: workers join them side by side */
 } tsr__leaving;
 /* Counts the records that leave: fills `counts`, which are 0. */
 tsr_status tsr__leaving_count(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error);
-/* Fills what is sent. */
+/* Fills the buffers that are sent. */
 tsr_status tsr__leaving_take(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error);
-/* Joins what came: record i of a part is that of its group own[i] afterwards. */
+/* Joins the records that came: record i of a part is then that of its group own[i]. */
 tsr_status tsr__leaving_join(tsr_runtime *rt, tsr__leaving *leaving, tsr__error *error);
 
 #endif

@@ -47,13 +47,13 @@ tsr_status tsr__homes_codes(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 }
 
 /* The codes that `part` knows part q to have. */
-static const uint64_t *codes_of(const tsr__group_homes *h, int64_t part, int64_t q)
+static const uint64_t *codes_of_part(const tsr__group_homes *h, int64_t part, int64_t q)
 {
   return (const uint64_t *)tsr__cpu_data(h->everyone[part]) + q * h->code_words;
 }
 
 /* `mine` becomes one bit a group: whether it is at home. */
-static void home_task(void *user, int64_t p, int worker)
+static void mark_home_groups_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const telling *t = user;
@@ -65,8 +65,8 @@ static void home_task(void *user, int64_t p, int worker)
   t->count[p] = 0;
   if (!h->local.count[p]) return;
   for (int64_t w = 0; w < h->code_words; w++) {
-    uint64_t bits = codes_of(h, p, p)[w];
-    for (int q = 0; q < p; q++) bits &= ~codes_of(h, p, q)[w];
+    uint64_t bits = codes_of_part(h, p, p)[w];
+    for (int q = 0; q < p; q++) bits &= ~codes_of_part(h, p, q)[w];
     for (; bits; bits &= bits - 1, count++) {
       uint32_t g = number[64 * w + __builtin_ctzll(bits)];
       home[g / 64] |= UINT64_C(1) << (g % 64);
@@ -75,7 +75,7 @@ static void home_task(void *user, int64_t p, int worker)
   t->count[p] = count;
 }
 
-static void own_task(void *user, int64_t p, int worker)
+static void list_coded_groups_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const telling *t = user;
@@ -95,10 +95,10 @@ tsr_status tsr__homes_by_code(tsr_runtime *rt, tsr__group_homes *h, tsr__buffer 
   if (!t.count)
     return tsr__error_set(error, TSR_ENOMEM, "group by: no memory for the row counts of %d devices",
                           parts);
-  tsr_status status = tsr__homes_each(rt, parts, home_task, &t, error);
+  tsr_status status = tsr__homes_each(rt, parts, mark_home_groups_task, &t, error);
   tsr__parts own = tsr__homes_lie(h, t.count);
   if (!status) status = tsr__index_new(rt, &own, &h->own, error);
-  if (!status) status = tsr__homes_each(rt, parts, own_task, &t, error);
+  if (!status) status = tsr__homes_each(rt, parts, list_coded_groups_task, &t, error);
   tsr__del(&rt->heap, t.count, size);
   return status;
 }

@@ -1,11 +1,11 @@
-/* Rows of groups that lie over several parts: on the way to the owners of their groups, there, and
- * which of them are first.
+/* Rows of groups that lie over several parts: their way to the owners of their groups, their
+ * aggregates there, and the first rows.
  *
  *   part 0   a b a c    to the owners of a, b, c       number at the owner: 0 0 0 1
  *   owner 1  a a c ..   aggregates of a, c             to their homes, in order of the groups there
  *
- * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
- * last) is what it would be on one part. */
+ * Invariant: rows come to an owner in order of part and row, so results that depend on row order
+ * (first, last) are those of one part. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
@@ -46,7 +46,7 @@ tsr_status tsr__homes_route(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 
 /* The first row of each group among rows that came. From the last row to the first, so that the
  * first one's write stands. */
-static void first_task(void *user, int64_t o, int worker)
+static void find_first_rows_task(void *user, int64_t o, int worker)
 {
   (void)worker;
   const job *j = user;
@@ -62,7 +62,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
   int parts = homes->parts->count;
   size_t size = (size_t)parts * sizeof(uint32_t *);
   tsr__parts of = tsr__homes_lie(homes, homes->owned.count);
-  /* What came as if it had been grouped here: the numbers are known, only the first rows must be
+  /* The rows that came, as if grouped here: their numbers are known, only first rows must be
    * found. */
   tsr__grouped groups = { .parts = parts, .count = homes->owned.count, .buffers = ask->number };
   job j = { .homes = homes, .a = ask->number, .rows = ask->parts->rows, .index = &groups.first };
@@ -73,7 +73,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
                           "some arrays",
                           parts);
   tsr_status status = tsr__index_new(rt, &of, &groups.first, error);
-  if (!status) status = tsr__homes_each(rt, parts, first_task, &j, error);
+  if (!status) status = tsr__homes_each(rt, parts, find_first_rows_task, &j, error);
   for (int p = 0; p < parts && !status; p++) groups.group[p] = tsr__cpu_data(ask->number[p]);
   tsr__aggregate_ask all = { ask->parts, &groups, ask->columns, ask->aggs, ask->count, NULL };
   if (!status) status = tsr__aggregate_groups(rt, &all, values, valid, error);
@@ -109,7 +109,7 @@ static void order_task(void *user, int64_t p, int worker)
   const job *j = user;
   const tsr__index *own = &j->homes->own;
   const int32_t *number = tsr__cpu_data(j->a[p]);
-  /* Where each local group stands among those at home. */
+  /* The place of each local group among the groups that are at home. */
   int32_t *place = tsr__cpu_data(j->homes->owned_as[p]);
   for (int64_t i = 0; i < own->rows[p]; i++) place[own->at[p][i]] = (int32_t)i;
   for (int64_t i = 0; i < own->rows[p]; i++) j->index->at[p][place[number[i]]] = (uint32_t)i;
@@ -144,7 +144,7 @@ tsr_status tsr__homes_first(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 
 /* `before` counts up as rows are met: a row is kept while fewer than `most` of its group were, on
  * earlier parts and here. */
-static void keep_task(void *user, int64_t p, int worker)
+static void keep_first_rows_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const job *j = user;
@@ -174,5 +174,6 @@ tsr_status tsr__homes_keep(tsr_runtime *rt, tsr__group_homes *homes, int64_t mos
 {
   job j = { .homes = homes, .a = bits, .most = most };
   tsr_status status = homes->parts->count == 1 ? none_before(rt, homes, error) : TSR_OK;
-  return status ? status : tsr__homes_each(rt, homes->parts->count, keep_task, &j, error);
+  return status ? status
+                : tsr__homes_each(rt, homes->parts->count, keep_first_rows_task, &j, error);
 }

@@ -1,5 +1,5 @@
-/* Inside kernel/: what grouping and its aggregates share: working memory of devices, and the
- * rank of a row among marked ones. */
+/* Inside kernel/: shared by grouping and aggregates: working memory of devices, and the rank of a
+ * row among marked rows. */
 #ifndef TSR_KERNEL_GROUP_INNER_H
 #define TSR_KERNEL_GROUP_INNER_H
 

@@ -4,9 +4,10 @@
  *   part 1   c [sum 2] a [sum 4]   -- a [4] -> 0      c [2]
  *
  * Records lie by destination and whole, so they move as they lie. A group's number at home goes
- * with its record, but for groups of codes: both ends take those in order of the codes they share.
+ * with its record. Groups of codes need no number: both ends take them in order of the codes they
+ * share.
  *
- * Invariant: records are exact, so how rows lay cannot show in what they join to. */
+ * Invariant: records are exact, so the joined record does not depend on the rows' sharding. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
@@ -49,13 +50,13 @@ static int64_t count_shared(const shared *s, int64_t end)
 }
 
 /* A group stays if it is at home with the number that it has. */
-static bool leaves(const tsr__group_homes *h, int64_t p, int64_t g)
+static bool group_leaves(const tsr__group_homes *h, int64_t p, int64_t g)
 {
   const int32_t *home = tsr__cpu_data(h->home[p]), *number = tsr__cpu_data(h->number[p]);
   return home[g] != p || number[g] != g;
 }
 
-static void count_task(void *user, int64_t p, int worker)
+static void count_leaving_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -70,7 +71,7 @@ static void count_task(void *user, int64_t p, int worker)
     }
   } else {
     const int32_t *home = tsr__cpu_data(h->home[p]);
-    for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += leaves(h, p, g);
+    for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += group_leaves(h, p, g);
   }
 }
 
@@ -105,7 +106,7 @@ static void take_coded(const tsr__leaving *l, int p)
   }
 }
 
-static void take_task(void *user, int64_t p, int worker)
+static void take_leaving_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -121,10 +122,10 @@ static void take_task(void *user, int64_t p, int worker)
   int32_t *there = tsr__cpu_data(l->sent_number[p]);
   uint64_t *out = tsr__cpu_data(l->sent[p]);
   int64_t *next = l->word_counts + p * parts, at = 0;
-  /* Where the records for each part begin: they lie by destination. */
+  /* The first record for each part: records lie by destination. */
   for (int q = 0; q < parts; at += l->counts[p * parts + q++]) next[q] = at;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
-    if (!leaves(h, p, g)) continue;
+    if (!group_leaves(h, p, g)) continue;
     int64_t to = next[home[g]]++;
     there[to] = number[g];
     copy_words(out + to * l->words, record + g * l->words, l->words);
@@ -133,23 +134,25 @@ static void take_task(void *user, int64_t p, int worker)
 
 tsr_status tsr__leaving_count(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error)
 {
-  return tsr__homes_each(rt, leaving->homes->parts->count, count_task, (void *)leaving, error);
+  return tsr__homes_each(rt, leaving->homes->parts->count, count_leaving_task, (void *)leaving,
+                         error);
 }
 
 tsr_status tsr__leaving_take(tsr_runtime *rt, const tsr__leaving *leaving, tsr__error *error)
 {
-  return tsr__homes_each(rt, leaving->homes->parts->count, take_task, (void *)leaving, error);
+  return tsr__homes_each(rt, leaving->homes->parts->count, take_leaving_task, (void *)leaving,
+                         error);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Joins a share of what part q sent to part p: the records from `record` on, in order of their
+/* Joins a share of the records that part q sent to part p, from `record` on, in order of their
  * codes. */
 static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const uint64_t *record)
 {
   const uint32_t *number = l->homes->local.number[p];
   shared s = shared_codes(l->homes, p, q, p);
-  /* Words of codes are cut evenly; where a share's records begin is counted. */
+  /* Words of codes are cut evenly; a share counts the records before its own. */
   int64_t first = s.words * share / l->shares, end = s.words * (share + 1) / l->shares;
   uint32_t group[BLOCK + 64];
   tsr__joining block = { .group = group, .end = UINT64_MAX };
@@ -165,7 +168,7 @@ static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const
   }
 }
 
-static void join_task(void *user, int64_t task, int worker)
+static void join_leaving_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__leaving *l = user;
@@ -179,7 +182,7 @@ static void join_task(void *user, int64_t task, int worker)
     record += l->word_counts[q * h->parts->count + p];
   }
   if (h->coded) return;
-  /* Of groups with numbers each share has a range of them and passes over all records. */
+  /* If groups have numbers, each share has a range of numbers and passes over all records. */
   uint64_t groups = (uint64_t)h->local.count[p], shares = (uint64_t)l->shares;
   tsr__joining from = { .group = tsr__cpu_data(l->came_number[p]),
                         .record = record,
@@ -201,8 +204,8 @@ static void close_task(void *user, int64_t p, int worker)
       copy_words(record + i * l->words, record + (int64_t)own->at[p][i] * l->words, l->words);
 }
 
-/* As many shares as workers; of codes, which are found without a look at all, as many as take
- * a task's time. */
+/* A share a worker. Codes are found without a pass over all records, so they get as many shares as
+ * make a task's time. */
 static int64_t shares_of(tsr_runtime *rt, const tsr__leaving *l)
 {
   int64_t most = 0, workers = tsr__worker_count(rt);
@@ -216,6 +219,7 @@ tsr_status tsr__leaving_join(tsr_runtime *rt, tsr__leaving *leaving, tsr__error 
 {
   int64_t parts = leaving->homes->parts->count;
   leaving->shares = shares_of(rt, leaving);
-  tsr_status status = tsr__homes_each(rt, parts * leaving->shares, join_task, leaving, error);
+  tsr_status status =
+      tsr__homes_each(rt, parts * leaving->shares, join_leaving_task, leaving, error);
   return status ? status : tsr__homes_each(rt, parts, close_task, leaving, error);
 }

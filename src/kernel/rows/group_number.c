@@ -28,8 +28,8 @@ enum {
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
-/* Working memory of a device, given back all at once: no path of an error has to know what was
- * taken before it. The place in the list is made first, so that a buffer is never lost. */
+/* Working memory of a device, given back all at once: no path of an error has to know which buffers
+ * were taken before. The place in the list is made first, so that a buffer is never lost. */
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes)
 {
   tsr_runtime *rt = loans->rt;
@@ -54,8 +54,8 @@ void tsr__loans_return(tsr__loans *loans)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* A slot of a bin's table: the key's only word, or its hash, and its first row in the bin. It is
- * taken if `bin` is the bin being grouped, so that tables are never cleared in between. */
+/* A slot of a bin's table: the key's only word, or its hash, and its first row in the bin. A slot
+ * is taken if `bin` is the bin being grouped, so that tables are never cleared in between. */
 typedef struct slot {
   uint64_t key;
   uint32_t at, bin;
@@ -86,11 +86,11 @@ typedef struct part {
   uint64_t *bin_word;
   uint32_t *bin_row, *bin_first;
   uint16_t *bin;
-  uint32_t *start; /* [piece][bin]: where the next row goes */
+  uint32_t *start; /* [piece][bin]: place of the next row */
   int64_t first_piece;
 } part;
 
-/* Where a bin's rows lie in its part. */
+/* The rows of a bin in its part. */
 typedef struct bin_of {
   int part;
   int64_t start, count;
@@ -105,7 +105,7 @@ typedef struct job {
   int parts, words, bits, slots;
   int64_t round, rounds;
   const tsr__parts *rows;
-  int64_t *code_count; /* of each part's dense table */
+  int64_t *code_count; /* [part]: codes of its dense table */
   bin_of *bins;
   int64_t bin_count;
   table *tables; /* one a worker */
@@ -117,22 +117,22 @@ typedef struct job {
 
 static const char what[] = "group by";
 
-static tsr_status no_memory(job *j)
+static tsr_status no_hash_memory(job *j)
 {
   return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for the hash tables; free arrays",
                         what);
 }
 
 /* Errors of tasks are told after all of them ended. */
-static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
+static tsr_status run_number_tasks(job *j, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
-  return atomic_load(&j->failed) ? no_memory(j) : TSR_OK;
+  return atomic_load(&j->failed) ? no_hash_memory(j) : TSR_OK;
 }
 
 /* A table costs to be cleared and read whatever the rows: many more places than rows are not
  * worth it, but for tables that stay in the cache. */
-static bool dense(const job *j, int64_t rows)
+static bool suits_dense_table(const job *j, int64_t rows)
 {
   if (j->words > 1 || j->bits > MAX_DENSE_BITS) return false;
   return j->bits <= SMALL_DENSE_BITS || INT64_C(1) << j->bits <= 2 * rows;
@@ -141,11 +141,11 @@ static bool dense(const job *j, int64_t rows)
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Counts the marks before each word and makes room for the first rows. Serial: a word of marks
- * stands for 64 rows, so this reads a 64th of what a pass over keys does. */
+ * stands for 64 rows, so the count reads a 64th of the bytes of a pass over keys. */
 static tsr_status count_marks(job *j)
 {
   int *device = tsr__new_raw(&j->rt->heap, (size_t)(j->parts + 1) * sizeof *device);
-  if (!device) return no_memory(j);
+  if (!device) return no_hash_memory(j);
   for (int p = 0; p < j->parts; p++) {
     part *at = &j->part[p];
     uint32_t count = 0;
@@ -174,7 +174,7 @@ static bool marks_room(job *j, part *at)
 /* ---- keys of few bits ------------------------------------------------------------------------ */
 
 /* Finds the first row of each value among some rows of a slot: task = (part, slot). Rows are taken
- * from the last to the first, so that what is written last stands and nothing need be compared. */
+ * from the last to the first, so the first row is written last and nothing need be compared. */
 static void find_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -205,22 +205,22 @@ typedef struct codes {
   int64_t start, end;
 } codes;
 
-static codes codes_of(const job *j, int64_t task)
+static codes codes_of_task(const job *j, int64_t task)
 {
   tsr__parts all = { j->parts, NULL, j->code_count };
   tsr__piece cut = tsr__piece_of(&all, PIECE, task);
   return (codes){ cut.part, j->part[cut.part].firsts[0], cut.start, cut.start + cut.count };
 }
 
-/* A task has codes, not rows, so two tasks never write one table entry. They may mark rows of the
- * same word of marks, unless one task has all codes of the part. */
-static void join_task(void *user, int64_t task, int worker)
+/* A task has codes, not rows, so two tasks never write one table entry. Two tasks may mark rows of
+ * the same word of marks, unless one task has all codes of the part. */
+static void join_codes_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
-  codes c = codes_of(j, task);
+  codes c = codes_of_task(j, task);
   const part *at = &j->part[c.part];
-  /* Where one task has all codes of a part nobody else writes its marks. */
+  /* If one task has all codes of a part, no other task writes its marks. */
   bool shared = INT64_C(1) << j->bits > PIECE; /* others mark rows of the part as well */
   for (int64_t code = c.start; code < c.end; code++) {
     uint32_t row = c.first[code];
@@ -240,7 +240,7 @@ static void number_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
-  codes c = codes_of(j, task);
+  codes c = codes_of_task(j, task);
   /* Each number is written once: no two codes have one first row. */
   uint32_t *rows = j->out->first.at[c.part];
   for (int64_t code = c.start; code < c.end; code++) {
@@ -266,8 +266,8 @@ static void assign_task(void *user, int64_t task, int worker)
     for (int64_t r = cut.start; r < end; r++) group[r] = number[word[r]];
 }
 
-/* The tables of several parts stay: what codes they have in common can be read from them. They
- * outlive the job as buffers of their own, while loans end with it. */
+/* The tables of several parts stay: owners read from them the codes that parts share. The tables
+ * outlive the job as buffers of their own, while loans end with the job. */
 static bool tables_room(job *j)
 {
   tsr__grouped *out = j->out;
@@ -318,32 +318,32 @@ static tsr_status group_dense(job *j)
    * slot. */
   j->slots = (j->workers + j->parts - 1) / j->parts;
   if (most < 2 * PIECE) j->slots = 1;
-  if (!dense_room(j)) return no_memory(j);
+  if (!dense_room(j)) return no_hash_memory(j);
   tsr__parts of = { j->parts, NULL, j->code_count };
   int64_t cuts = tsr__piece_count(&of, PIECE), pieces = tsr__piece_count(j->rows, PIECE);
   /* find, join, count, number, assign: each a pass over all parts at once, the next one beginning
    * when the last is done. */
   tsr_status status = TSR_OK;
-  /* As many rounds as the longest slot needs. */
+  /* The longest slot decides the number of rounds. */
   j->rounds = most / j->slots / SLOT_ROWS + 1;
   for (j->round = j->rounds - 1; !status && j->round >= 0; j->round--)
-    status = run(j, (int64_t)j->parts * j->slots, find_task);
-  if (!status) status = run(j, cuts, join_task);
+    status = run_number_tasks(j, (int64_t)j->parts * j->slots, find_task);
+  if (!status) status = run_number_tasks(j, cuts, join_codes_task);
   if (!status) status = count_marks(j);
-  if (!status) status = run(j, cuts, number_task);
-  return status ? status : run(j, pieces, assign_task);
+  if (!status) status = run_number_tasks(j, cuts, number_task);
+  return status ? status : run_number_tasks(j, pieces, assign_task);
 }
 
 /* ---- any other keys -------------------------------------------------------------------------- */
 
 /* The counts of a piece for all bins, later its places: a row of the matrix `start`. */
-static uint32_t *piece_start(int64_t piece, const part *at)
+static uint32_t *bin_counts_of(int64_t piece, const part *at)
 {
   return at->start + ((piece - at->first_piece) << at->bin_bits);
 }
 
 /* The bin of each row of a piece, and how many rows each bin gets. */
-static void count_task(void *user, int64_t piece, int worker)
+static void count_bins_task(void *user, int64_t piece, int worker)
 {
   (void)worker;
   job *j = user;
@@ -352,7 +352,7 @@ static void count_task(void *user, int64_t piece, int worker)
   int64_t end = cut.start + cut.count;
   /* A part of one bin needs no dealing. */
   if (!at->bin_bits) return;
-  uint32_t *count = piece_start(piece, at);
+  uint32_t *count = bin_counts_of(piece, at);
   memset(count, 0, sizeof *count << at->bin_bits);
   for (int64_t r = cut.start; r < end; r++) {
     /* The top bits of the hash choose the bin, the low ones the slot in its table: so keys of a
@@ -366,7 +366,7 @@ static void count_task(void *user, int64_t piece, int worker)
 /* Turns the counts of pieces into where their rows of each bin start; cuts the bins. Column by
  * column of the matrix: all pieces' rows of bin 0, in order of the pieces, then those of bin 1.
  * So the deal is stable, and a bin's rows are in order of the part's. */
-static void place_bins(job *j)
+static void place_key_bins(job *j)
 {
   int64_t bin_at = 0;
   for (int p = 0; p < j->parts; p++) {
@@ -389,7 +389,7 @@ static void place_bins(job *j)
 
 /* Places are copied to the stack: a piece writes to as many bins as there are, and 16 KiB of
  * counters stay in the cache. */
-static void deal_task(void *user, int64_t piece, int worker)
+static void deal_bins_task(void *user, int64_t piece, int worker)
 {
   (void)worker;
   job *j = user;
@@ -398,7 +398,7 @@ static void deal_task(void *user, int64_t piece, int worker)
   int64_t end = cut.start + cut.count;
   uint32_t place[1 << MAX_BIN_BITS];
   if (!at->bin_bits) return;
-  memcpy(place, piece_start(piece, at), sizeof *place << at->bin_bits);
+  memcpy(place, bin_counts_of(piece, at), sizeof *place << at->bin_bits);
   for (int64_t r = cut.start; r < end; r++) {
     uint32_t to = place[at->bin[r]]++;
     at->bin_row[to] = (uint32_t)r;
@@ -407,7 +407,7 @@ static void deal_task(void *user, int64_t piece, int worker)
 }
 
 /* A table of `size` slots, all free. */
-static bool table_size(tsr__heap *heap, table *t, size_t size)
+static bool make_slot_table(tsr__heap *heap, table *t, size_t size)
 {
   slot *slots = tsr__new(heap, size * sizeof *slots);
   if (!slots) return false;
@@ -416,7 +416,8 @@ static bool table_size(tsr__heap *heap, table *t, size_t size)
   return true;
 }
 
-static bool same_key(const uint64_t *word, int64_t stride, int words, uint32_t a, uint32_t b)
+static bool rows_have_same_key(const uint64_t *word, int64_t stride, int words, uint32_t a,
+                               uint32_t b)
 {
   for (int w = 0; w < words; w++)
     if (word[w * stride + a] != word[w * stride + b]) return false;
@@ -432,9 +433,9 @@ typedef struct bin {
   int worker;
 } bin;
 
-/* The slot of row `at`, or the free one where it belongs. A free slot is written to but not
- * taken: `bin` stays another's until the caller takes it. Of one word the key is the key; of
- * several it is the hash, and equal hashes look at the words. */
+/* The slot of row `at`, or the free one where it belongs. A free slot is written to but not taken:
+ * `bin` stays another's until the caller takes it. A key of one word is stored itself; a key of
+ * several words is stored as its hash, and equal hashes compare the words. */
 static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
 {
   uint64_t hash = tsr__key_place(b->seed, b->word + at, b->stride, words);
@@ -446,17 +447,18 @@ static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
       *found = (slot){ key, at, found->bin };
       return found;
     }
-    if (found->key == key && (words == 1 || same_key(b->word, b->stride, words, found->at, at)))
+    if (found->key == key &&
+        (words == 1 || rows_have_same_key(b->word, b->stride, words, found->at, at)))
       return found;
   }
 }
 
-/* Twice as many slots; what the bin put in so far moves over. Slots of other bins are left
- * behind: they were free to this one. */
+/* Doubles the slots and moves the bin's entries. Slots of other bins are not moved: they were free
+ * to this bin. */
 static bool table_grow(tsr__heap *heap, table *t, const bin *b, int words)
 {
   table bigger = { 0 };
-  if (!table_size(heap, &bigger, 2 * t->size)) return false;
+  if (!make_slot_table(heap, &bigger, 2 * t->size)) return false;
   for (size_t s = 0; s < t->size; s++) {
     if (t->slots[s].bin != b->tag) continue;
     find_slot(&bigger, b, t->slots[s].at, words)->bin = b->tag;
@@ -492,8 +494,8 @@ static void bin_task(void *user, int64_t task, int worker)
   table *t = &j->tables[worker];
   if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
   const uint64_t *word = at->bin_bits ? at->bin_word : at->word;
-  /* Tags begin at 1: fresh tables are zero, and so belong to no bin. They are tasks' numbers, so
-   * no two bins that share a worker's table have the same. */
+  /* Tags begin at 1: fresh tables are zero, and so belong to no bin. Tags are tasks' numbers, so no
+   * two bins that share a worker's table have the same tag. */
   bin b = { word + cut->start, at->rows, cut->count, (uint32_t)task + 1, j->seed, worker };
   /* Without bins the rows are in order already, and the groups' list itself takes the first
    * rows. */
@@ -501,14 +503,14 @@ static void bin_task(void *user, int64_t task, int worker)
   /* At most half full with the rows of a usual bin; a bin of more rows lets it grow. */
   size_t size = b.count < BIN_ROWS ? 2 * BIN_ROWS : 4 * BIN_ROWS;
   if (b.count < 64) size = 128;
-  bool fine = t->size >= size || table_size(&j->rt->heap, t, size);
+  bool fine = t->size >= size || make_slot_table(&j->rt->heap, t, size);
   fine = fine &&
          (j->words == 1 ? group_bin(j, t, &b, first, 1) : group_bin(j, t, &b, first, j->words));
   if (!fine) {
     atomic_store(&j->failed, true);
     return;
   }
-  /* Of one bin `first` has rows already. */
+  /* With one bin `first` has rows already. */
   if (!at->bin_bits) return;
   const uint32_t *row = at->bin_row + cut->start;
   /* From places in the bin to rows of the part. The order within a bin is that of rows, so the
@@ -516,8 +518,8 @@ static void bin_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < b.count; i++) first[i] = row[first[i]];
 }
 
-/* Takes the rows of a piece back in order: group[r] becomes its first row, and marks are set.
- * Reads the bins' results in the order in which deal_task wrote there: the same places, once more
+/* Takes the rows of a piece back in order: group[r] becomes its first row, and marks are set. Reads
+ * the bins' results in the order in which deal_bins_task wrote there: the same places, once more
  * from `start`, which nobody changed. */
 static void back_task(void *user, int64_t piece, int worker)
 {
@@ -528,7 +530,7 @@ static void back_task(void *user, int64_t piece, int worker)
   int64_t end = cut.start + cut.count;
   uint32_t *group = at->group;
   uint32_t place[1 << MAX_BIN_BITS];
-  if (at->bin_bits) memcpy(place, piece_start(piece, at), sizeof *place << at->bin_bits);
+  if (at->bin_bits) memcpy(place, bin_counts_of(piece, at), sizeof *place << at->bin_bits);
   for (int64_t r = cut.start; r < end; r += 64) {
     int64_t last = end - r < 64 ? end : r + 64;
     uint64_t bits = 0;
@@ -591,24 +593,24 @@ static bool hash_room(job *j)
 
 static tsr_status group_hashed(job *j)
 {
-  if (!hash_room(j)) return no_memory(j);
+  if (!hash_room(j)) return no_hash_memory(j);
   int64_t pieces = tsr__piece_count(j->rows, PIECE);
-  tsr_status status = run(j, pieces, count_task);
+  tsr_status status = run_number_tasks(j, pieces, count_bins_task);
   if (status) return status;
-  place_bins(j);
-  status = run(j, pieces, deal_task);
+  place_key_bins(j);
+  status = run_number_tasks(j, pieces, deal_bins_task);
   if (!status && !tsr__parallel_progress(&j->progress, j->bin_count, bin_task, j))
     status = tsr__cancelled(j->error, what);
-  if (!status && atomic_load(&j->failed)) status = no_memory(j);
-  if (!status) status = run(j, pieces, back_task);
+  if (!status && atomic_load(&j->failed)) status = no_hash_memory(j);
+  if (!status) status = run_number_tasks(j, pieces, back_task);
   if (!status) status = count_marks(j);
-  return status ? status : run(j, pieces, rank_task);
+  return status ? status : run_number_tasks(j, pieces, rank_task);
 }
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
 /* Groups of each part in its device's memory; the lists of pointers in the heap. */
-static bool result_room(job *j, const tsr__parts *parts)
+static bool make_group_lists(job *j, const tsr__parts *parts)
 {
   tsr__heap *heap = &j->rt->heap;
   size_t count = (size_t)parts->count;
@@ -629,7 +631,7 @@ static bool result_room(job *j, const tsr__parts *parts)
 }
 
 /* Steps are told for tests: they show that nobody can choose keys that crowd. */
-static void job_free(job *j)
+static void number_job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   tsr__loans_return(&j->loans);
@@ -660,7 +662,7 @@ tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
             .progress = { .rt = rt, .what = what } };
   int64_t most = 0;
   memset(out, 0, sizeof *out);
-  tsr_status status = result_room(&j, parts) ? TSR_OK : no_memory(&j);
+  tsr_status status = make_group_lists(&j, parts) ? TSR_OK : no_hash_memory(&j);
   for (int p = 0; p < parts->count && !status; p++) {
     j.part[p].rows = parts->rows[p];
     j.part[p].device = parts->device[p];
@@ -668,9 +670,9 @@ tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
     j.part[p].group = out->group[p];
     if (parts->rows[p] > most) most = parts->rows[p];
   }
-  /* By the part that has most rows: all parts go one way. */
-  if (!status) status = dense(&j, most) ? group_dense(&j) : group_hashed(&j);
-  job_free(&j);
+  /* The part with most rows decides: all parts go one way. */
+  if (!status) status = suits_dense_table(&j, most) ? group_dense(&j) : group_hashed(&j);
+  number_job_free(&j);
   if (status) tsr__grouped_free(rt, out);
   return status;
 }

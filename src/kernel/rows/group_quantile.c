@@ -17,7 +17,7 @@ enum { PIECE = 1 << 17, ASK_ROWS = 1 << 16, FEW = 48, STRETCHES = 256 };
 
 static const char what[] = "group by";
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_quantile_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the quantiles; free arrays", what);
 }
@@ -30,8 +30,8 @@ typedef struct asker {
   int worker;
 } asker;
 
-/* Of few keys no pass is long enough to ask. */
-static bool stops(const asker *ask, int64_t n)
+/* Passes over few keys are too short to ask for a stop. */
+static bool quantile_stops(const asker *ask, int64_t n)
 {
   return n >= ASK_ROWS && tsr__progress_stops(ask->progress, ask->worker);
 }
@@ -60,7 +60,7 @@ static range whole_range(const uint64_t *key, int64_t n)
  *
  * Each pass takes 8 bits of the span away, so at most eight are needed; nothing is moved, and a
  * group's keys are read as they lie. */
-static range narrow(const uint64_t *key, int64_t n, range r, int64_t k)
+static range narrow_key_range(const uint64_t *key, int64_t n, range r, int64_t k)
 {
   uint32_t count[STRETCHES + 1] = { 0 };
   /* Bits of the span below its top eight. */
@@ -68,7 +68,7 @@ static range narrow(const uint64_t *key, int64_t n, range r, int64_t k)
   for (int64_t i = 0; i < n; i++) {
     /* Unsigned: keys below the range wrap to large numbers. */
     uint64_t up = key[i] - r.low;
-    /* What lies outside goes to one more counter instead of a branch. */
+    /* Keys outside the range go to one more counter instead of a branch. */
     count[up <= r.span ? up >> shift : STRETCHES]++;
   }
   int64_t below = r.below;
@@ -106,24 +106,25 @@ static uint64_t next_above(const uint64_t *keys, int64_t n, uint64_t key)
 
 /* Keys number k and k + 1 (the same where there is no other) in order. Asks between passes over
  * large groups whether to go on. */
-static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], const asker *ask)
+static void pick_two_keys(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2],
+                          const asker *ask)
 {
   range r = whole_range(key, n);
   /* A span of 0 is one value, however often it is there. */
-  while (r.within > FEW && r.span && !stops(ask, n)) r = narrow(key, n, r, k);
+  while (r.within > FEW && r.span && !quantile_stops(ask, n)) r = narrow_key_range(key, n, r, k);
   out[0] = out[1] = r.low;
-  if (stops(ask, n)) return;
+  if (quantile_stops(ask, n)) return;
   if (r.span) out[0] = out[1] = pick_few(key, n, r, k);
-  if (stops(ask, n)) return;
+  if (quantile_stops(ask, n)) return;
   int64_t up_to = 0;
   /* How many keys are not above it: those below and all equal ones. */
   for (int64_t i = 0; i < n; i++) up_to += key[i] <= out[0];
-  /* Equal keys may go on behind k; only if they end there is the next one another. */
+  /* Equal keys may go on after k; only if they end at k is the next key another. */
   if (k + 1 < n && up_to <= k + 1) out[1] = next_above(key, n, out[0]);
 }
 
 /* `part` of the way from a to b, both in order. */
-static double between(double a, double b, double part)
+static double value_between(double a, double b, double part)
 {
   if (part == 0 || a == b) return a;
   /* Any part of the way from an infinity to a number is that infinity. */
@@ -139,7 +140,7 @@ static double between(double a, double b, double part)
 typedef struct part {
   int64_t rows, groups;
   uint64_t *key;   /* by group */
-  uint32_t *start; /* [slot][group]: where the next one goes */
+  uint32_t *start; /* [slot][group]: place of the next key */
   int64_t *border; /* [group], and the end */
 } part;
 
@@ -155,14 +156,14 @@ typedef struct job {
   _Atomic int64_t nulls;
 } job;
 
-static bool real(const job *j)
+static bool has_real_column(const job *j)
 {
   return tsr__dtype_float((tsr_dtype)j->column->dtype);
 }
 
 /* Keys are unsigned and in the order of values: signed numbers have the sign bit turned, NaN is
  * above all. */
-static uint64_t key_of(const job *j, const void *data, int64_t row)
+static uint64_t key_of_row_value(const job *j, const void *data, int64_t row)
 {
   double value;
   switch (j->column->dtype) {
@@ -179,11 +180,11 @@ static uint64_t key_of(const job *j, const void *data, int64_t row)
   return (uint64_t)(value != value ? INT64_MAX : tsr__key_of_f64(value)) ^ SIGN;
 }
 
-static double value_of(const job *j, uint64_t key)
+static double value_of_order_key(const job *j, uint64_t key)
 {
   int64_t ordered = (int64_t)(key ^ SIGN);
   if (j->column->dtype == TSR_U64) return (double)key;
-  if (!real(j)) return (double)ordered;
+  if (!has_real_column(j)) return (double)ordered;
   return ordered == INT64_MAX ? (double)NAN : tsr__f64_of_key(ordered);
 }
 
@@ -201,14 +202,15 @@ static const uint64_t *valid_of(const job *j, int p)
   return j->column->valid && j->column->valid[p] ? tsr__cpu_data(j->column->valid[p]) : NULL;
 }
 
-static void count_task(void *user, int64_t task, int worker)
+static void count_group_keys_task(void *user, int64_t task, int worker)
 {
   job *j = user;
   tsr__piece rows = slot_of(j, task);
   part *at = &j->part[rows.part];
   const uint32_t *group = j->one->ask->groups->group[rows.part];
   const uint64_t *valid = valid_of(j, rows.part);
-  /* Each slot counts for itself, so no counter is shared; place_task turns counts into places. */
+  /* Each slot counts for itself, so no counter is shared; place_group_keys_task turns counts into
+   * places. */
   uint32_t *count = at->start + task % j->slots * at->groups;
   memset(count, 0, (size_t)at->groups * sizeof *count);
   for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
@@ -218,7 +220,7 @@ static void count_task(void *user, int64_t task, int worker)
 }
 
 /* Serial in each part: counters are far fewer than rows. */
-static void place_task(void *user, int64_t task, int worker)
+static void place_group_keys_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
@@ -237,7 +239,7 @@ static void place_task(void *user, int64_t task, int worker)
   at->border[at->groups] = place;
 }
 
-static void deal_task(void *user, int64_t task, int worker)
+static void deal_group_keys_task(void *user, int64_t task, int worker)
 {
   job *j = user;
   tsr__piece rows = slot_of(j, task);
@@ -248,7 +250,8 @@ static void deal_task(void *user, int64_t task, int worker)
   uint32_t *place = at->start + task % j->slots * at->groups;
   for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
     if (r % ASK_ROWS == 0 && tsr__progress_stops(&j->progress, worker)) return;
-    if (!valid || (valid[r / 64] >> (r % 64) & 1)) at->key[place[group[r]]++] = key_of(j, data, r);
+    if (!valid || (valid[r / 64] >> (r % 64) & 1))
+      at->key[place[group[r]]++] = key_of_row_value(j, data, r);
   }
 }
 
@@ -277,8 +280,9 @@ static void pick_group(job *j, int p, int64_t g, int a, int worker)
     int64_t k = (int64_t)place;
     if (k > n - 1) k = n - 1;
     uint64_t two[2];
-    pick(key, n, k, two, &(asker){ &j->progress, worker });
-    value = between(value_of(j, two[0]), value_of(j, two[1]), place - (double)k);
+    pick_two_keys(key, n, k, two, &(asker){ &j->progress, worker });
+    value = value_between(value_of_order_key(j, two[0]), value_of_order_key(j, two[1]),
+                          place - (double)k);
     /* Neighbouring groups may be picked by other tasks. */
     __atomic_fetch_or(&valid[g / 64], UINT64_C(1) << (g % 64), __ATOMIC_RELAXED);
   }
@@ -301,7 +305,7 @@ static void pick_task(void *user, int64_t task, int worker)
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-static bool result_room(job *j, int a, tsr__error *error)
+static bool make_quantile_buffers(job *j, int a, tsr__error *error)
 {
   const tsr__aggregate_ask *ask = j->one->ask;
   const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
@@ -320,7 +324,7 @@ static bool result_room(job *j, int a, tsr__error *error)
   return true;
 }
 
-static bool room(job *j, tsr__error *error)
+static bool make_key_buffers(job *j, tsr__error *error)
 {
   const tsr__aggregate_ask *ask = j->one->ask;
   int64_t rows = 0, groups = 0;
@@ -347,7 +351,7 @@ static bool room(job *j, tsr__error *error)
     if (!at->key || !at->start || !at->border) return false;
   }
   for (int a = j->one->agg; j->part && a < ask->count; a++)
-    if (same_column(j, a) && !result_room(j, a, error)) return false;
+    if (same_column(j, a) && !make_quantile_buffers(j, a, error)) return false;
   return j->part != NULL;
 }
 
@@ -360,15 +364,15 @@ tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr
             .column = &ask->columns[ask->aggs[one->agg].column],
             .loans = { .rt = rt, .error = error },
             .progress = { .rt = rt, .what = what } };
-  tsr_status status = room(&j, error) ? TSR_OK : no_memory(error);
+  tsr_status status = make_key_buffers(&j, error) ? TSR_OK : no_quantile_memory(error);
   tsr__parts groups = { ask->parts->count, NULL, ask->groups->count };
   int64_t slots = (int64_t)ask->parts->count * j.slots;
   /* Each step needs the one before for all parts. */
   if (!status) {
     tsr__progress *progress = &j.progress;
-    bool all = tsr__parallel_progress(progress, slots, count_task, &j) &&
-               tsr__parallel_progress(progress, ask->parts->count, place_task, &j) &&
-               tsr__parallel_progress(progress, slots, deal_task, &j) &&
+    bool all = tsr__parallel_progress(progress, slots, count_group_keys_task, &j) &&
+               tsr__parallel_progress(progress, ask->parts->count, place_group_keys_task, &j) &&
+               tsr__parallel_progress(progress, slots, deal_group_keys_task, &j) &&
                tsr__parallel_progress(progress, tsr__piece_count(&groups, j.step), pick_task, &j);
     if (!all) status = tsr__cancelled(error, what);
   }
@@ -432,7 +436,7 @@ tsr_status tsr__group_nunique(tsr_runtime *rt, const tsr__ordered_agg *one, tsr_
   tsr__grouped pairs = { 0 };
   distinct d = { one, &ask->columns[ask->aggs[one->agg].column], &pairs };
   job j = { .rt = rt, .one = one, .column = d.column };
-  if (!result_room(&j, one->agg, error)) return no_memory(error);
+  if (!make_quantile_buffers(&j, one->agg, error)) return no_quantile_memory(error);
   for (int p = 0; p < ask->parts->count; p++)
     memset(tsr__cpu_data(one->values[one->agg * ask->parts->count + p]), 0,
            (size_t)ask->groups->count[p] * sizeof(int64_t));

@@ -2,9 +2,9 @@
  *
  *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
  *
- * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all
- * sums fit follows from the span of exponents, which a look at some rows proposes and each value
- * that is added is held against. */
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. All sums fit
+ * because of the span of exponents: a sample of rows proposes the span, and each value that is
+ * added is checked against the span. */
 #include "kernel/rows/group_record.h"
 
 #include "kernel/rows/pieces.h"
@@ -60,10 +60,11 @@ static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, in
   }
 }
 
-/* The values of rows `at` .. of a block; memory of the column itself where it will do. Types are
- * widened to i64 or f64 once a block, so that adding knows two types and not thirteen. */
-static void take_values(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
-                        block *b)
+/* Takes the values of a block that begins at row `at`, in the column's own memory where no change
+ * is needed. Types are widened to i64 or f64 once a block, so that adding knows two types, not
+ * thirteen. */
+static void take_block_values(const tsr__colparts *column, const tsr__group_record_rows *rows,
+                              int64_t at, block *b)
 {
   const void *data = tsr__cpu_data(column->values[rows->part]);
   const uint32_t *row = rows->row ? rows->row + at : NULL;
@@ -116,8 +117,8 @@ static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows
   b->real = room;
 }
 
-/* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between.
- * Only where rows lie one after the other; by a list the next ones are anywhere. */
+/* Prefetches the values of the block from row `at` on: adding alone leaves memory idle in between.
+ * Used only where rows lie one after the other; rows of a list lie anywhere. */
 static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *rows, int64_t at)
 {
   size_t size = tsr_dtype_size(from->dtype);
@@ -127,8 +128,8 @@ static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *
   for (size_t k = 0; k < BLOCK * size; k += 64) __builtin_prefetch(data + k);
 }
 
-static void load(const tsr__tallies *plan, int column, const tsr__group_record_rows *rows,
-                 int64_t at, block *b)
+static void load_rows_of_block(const tsr__tallies *plan, int column,
+                               const tsr__group_record_rows *rows, int64_t at, block *b)
 {
   b->n = rows->count - at < BLOCK ? (int)(rows->count - at) : BLOCK;
   b->group = rows->group + at;
@@ -139,7 +140,7 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
   }
   if (column < 0) return;
   const tsr__colparts *from = &plan->columns[column];
-  take_values(from, rows, at, b);
+  take_block_values(from, rows, at, b);
   if (!rows->row && rows->count - at >= 2 * BLOCK) fetch_next(from, rows, at + BLOCK);
   const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
   if (valid)
@@ -148,18 +149,18 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* Where a tally of the groups lies. */
+/* The words of one tally: that of group 0, and the bytes to the next group's. */
 typedef struct place {
   char *at;
   size_t stride;
 } place;
 
-static inline uint64_t *word_of(place to, uint32_t group)
+static inline uint64_t *group_word(place to, uint32_t group)
 {
   return (uint64_t *)(void *)(to.at + group * to.stride);
 }
 
-/* Signed and unsigned sums are the same bits; what they mean is known when they are read. */
+/* Signed and unsigned sums are the same bits; the reader of a sum knows its sign. */
 static inline void add_128(uint64_t *word, tsr__u128 value)
 {
   tsr__u128 sum = ((tsr__u128)word[1] << 64 | word[0]) + value;
@@ -180,18 +181,18 @@ static inline void add_192(uint64_t *word, tsr__u128 low, uint64_t high)
 /* Rows that count are those that are left in the block. */
 static void add_count(place to, const block *b)
 {
-  for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
+  for (int i = 0; i < b->n; i++) ++*group_word(to, b->group[i]);
 }
 
-/* As add_whole for values of u64 that do not fit 63 bits. Products of two u64 fit 128 bits,
- * without a sign that could fill the upper 64. The sums themselves may not overflow either: 2^32
- * rows of a part and as many parts as there are add some 44 bits to 128. */
+/* Does add_whole's work for values of u64, which may not fit 63 bits. Products of two u64 fit 128
+ * bits, without a sign that could fill the upper 64. The sums themselves may not overflow either:
+ * 2^32 rows of a part and as many parts as there are add some 44 bits to 128. */
 static void add_natural(place to, const block *b, const int64_t *y, int kind)
 {
   for (int i = 0; i < b->n; i++) {
     uint64_t x = (uint64_t)b->whole[i];
-    if (kind == TSR__RECORD_I128) add_128(word_of(to, b->group[i]), x);
-    else add_192(word_of(to, b->group[i]), (tsr__u128)x * (uint64_t)y[i], 0);
+    if (kind == TSR__RECORD_I128) add_128(group_word(to, b->group[i]), x);
+    else add_192(group_word(to, b->group[i]), (tsr__u128)x * (uint64_t)y[i], 0);
   }
 }
 
@@ -200,46 +201,46 @@ static void add_whole(place to, const block *b, const int64_t *y, int kind)
 {
   const int64_t *x = b->whole;
   if (kind == TSR__RECORD_I64 && !y) {
-    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i];
+    for (int i = 0; i < b->n; i++) *group_word(to, b->group[i]) += (uint64_t)x[i];
   } else if (kind == TSR__RECORD_I64) {
-    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
+    for (int i = 0; i < b->n; i++) *group_word(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
   } else if (b->natural) {
     add_natural(to, b, y, kind);
   } else if (kind == TSR__RECORD_I128) {
-    for (int i = 0; i < b->n; i++) add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
+    for (int i = 0; i < b->n; i++) add_128(group_word(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
   } else {
     for (int i = 0; i < b->n; i++) {
       tsr__i128 product = (tsr__i128)x[i] * y[i];
-      add_192(word_of(to, b->group[i]), (tsr__u128)product, product < 0 ? UINT64_MAX : 0);
+      add_192(group_word(to, b->group[i]), (tsr__u128)product, product < 0 ? UINT64_MAX : 0);
     }
   }
 }
 
-static inline uint64_t bits_of(double value)
+static inline uint64_t bits_of_double(double value)
 {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-/* The mantissa of a normal number; 0 of zeros and of what is no number. 0 for denormals too: a
- * column that has some is not kept in units. */
+/* The mantissa of a normal number; 0 for zeros, infinities and NaN. Denormals give 0 too: a column
+ * with denormals is not kept in units. */
 static inline uint64_t mantissa_of(uint64_t bits, int field)
 {
   return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
 }
 
-/* Adds values in units; false: some are none.
+/* Adds values in units; false: some value does not fit the units.
  *
  *   x = m * 2^e      shifted left by e - low: a whole number of units 2^(low - 1075), in 128 bits
  *
- * Which values fit the vectors' function says; what it made of one that does not is thrown away. */
+ * The vector function tells whether all values fit; the sums are discarded if one does not. */
 static bool add_units(place to, const block *b, const tsr__tallies *plan, const tsr__unit *unit)
 {
   uint64_t low[BLOCK], high[BLOCK];
   bool held = plan->tiles->units(low, high, b->real, b->n, unit);
   for (int i = 0; i < b->n; i++)
-    add_128(word_of(to, b->group[i]), (tsr__u128)high[i] << 64 | low[i]);
+    add_128(group_word(to, b->group[i]), (tsr__u128)high[i] << 64 | low[i]);
   return held;
 }
 
@@ -252,7 +253,7 @@ static inline void add_shifted(uint64_t *word, tsr__u128 product, int shift, uin
 {
   /* Negated by turning all bits and adding one, without a branch: signs follow no rule. */
   tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
-  /* What the shift pushed beyond 128 bits; in two steps, as a shift by 64 is not defined. */
+  /* The bits that the shift pushed beyond 128; two steps, as a shift by 64 is not defined. */
   uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
   add_192(word, (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
 }
@@ -260,19 +261,19 @@ static inline void add_shifted(uint64_t *word, tsr__u128 product, int shift, uin
 static void add_unit_products(place to, const block *b, const double *y, lows low)
 {
   for (int i = 0; i < b->n; i++) {
-    uint64_t left = bits_of(b->real[i]), right = bits_of(y[i]);
+    uint64_t left = bits_of_double(b->real[i]), right = bits_of_double(y[i]);
     int field = (int)(left >> 52 & 0x7ff), other = (int)(right >> 52 & 0x7ff);
     /* Exponents in units add up; `& 63` keeps the shift defined for values that are not in the
      * span, whose column is found out by its own sum. */
     int shift = (field - low.x + other - low.y) & 63;
     tsr__u128 product = (tsr__u128)mantissa_of(left, field) * mantissa_of(right, other);
-    add_shifted(word_of(to, b->group[i]), product, shift,
+    add_shifted(group_word(to, b->group[i]), product, shift,
                 (uint64_t)((int64_t)(left ^ right) >> 63));
   }
 }
 
 /* The size of an integer and, all ones or none, its sign. */
-static inline uint64_t size_of(const block *b, int i, uint64_t *minus)
+static inline uint64_t size_and_sign_of(const block *b, int i, uint64_t *minus)
 {
   uint64_t value = (uint64_t)b->whole[i];
   *minus = b->natural ? 0 : (uint64_t)((int64_t)value >> 63);
@@ -283,19 +284,19 @@ static inline uint64_t size_of(const block *b, int i, uint64_t *minus)
 static void add_mixed_units(place to, const block *b, const block *whole, int low)
 {
   for (int i = 0; i < b->n; i++) {
-    uint64_t bits = bits_of(b->real[i]), minus;
-    tsr__u128 size = size_of(whole, i, &minus);
+    uint64_t bits = bits_of_double(b->real[i]), minus;
+    tsr__u128 size = size_and_sign_of(whole, i, &minus);
     int field = (int)(bits >> 52 & 0x7ff);
-    add_shifted(word_of(to, b->group[i]), size * mantissa_of(bits, field), (field - low) & 63,
+    add_shifted(group_word(to, b->group[i]), size * mantissa_of(bits, field), (field - low) & 63,
                 minus ^ (uint64_t)((int64_t)bits >> 63));
   }
 }
 
-/* Of floats of any size: 64 bits are two numbers of f64, whose products are added as they are. */
+/* Products with floats of any size: 64 bits are two f64, whose products are added as they are. */
 static void add_mixed_rows(tsr__rows *rows, const block *b, const block *whole)
 {
   for (int i = 0; i < b->n; i++) {
-    uint64_t minus, size = size_of(whole, i, &minus);
+    uint64_t minus, size = size_and_sign_of(whole, i, &minus);
     double sign = minus ? -1 : 1, x = b->real[i] * sign;
     tsr__rows_add_product(rows, b->group[i], x, (double)(size >> 32) * 0x1p32);
     tsr__rows_add_product(rows, b->group[i], x, (double)(uint32_t)size);
@@ -312,7 +313,7 @@ static void add_saw(place to, const block *b)
     if (x != x) saw |= TSR__SAW_NAN;
     else if (isinf(x)) saw |= x > 0 ? TSR__SAW_PINF : TSR__SAW_NINF;
     else if (x == 0 && signbit(x)) saw = TSR__SAW_NEG_ZERO;
-    *word_of(to, b->group[i]) |= saw;
+    *group_word(to, b->group[i]) |= saw;
   }
 }
 
@@ -326,25 +327,25 @@ static inline void keep_largest(uint64_t *word, uint64_t key)
 /*    text    rank of the text (upper 32) | code (lower 32)     the code is read back
  *    float   order key, NaN largest
  *    min     the key turned around, so that one function keeps the largest */
-static void add_keys(place to, const block *b, const tsr__group_record *t, bool real)
+static void add_order_keys(place to, const block *b, const tsr__group_record *t, bool real)
 {
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
   if (t->map) {
     for (int i = 0; i < b->n; i++) {
       int64_t code = b->whole[i], rank = code >= 0 && code < t->map_count ? t->map[code] : -1;
       uint64_t key = (uint64_t)(uint32_t)rank << 32 | (uint32_t)code;
-      keep_largest(word_of(to, b->group[i]), key ^ flip << 32);
+      keep_largest(group_word(to, b->group[i]), key ^ flip << 32);
     }
   } else if (real) {
     for (int i = 0; i < b->n; i++) {
       double x = b->real[i];
       int64_t key = x != x ? INT64_MAX : tsr__key_of_f64(x);
-      keep_largest(word_of(to, b->group[i]), (uint64_t)key ^ SIGN ^ flip);
+      keep_largest(group_word(to, b->group[i]), (uint64_t)key ^ SIGN ^ flip);
     }
   } else {
     uint64_t change = b->natural ? flip : SIGN ^ flip;
     for (int i = 0; i < b->n; i++)
-      keep_largest(word_of(to, b->group[i]), (uint64_t)b->whole[i] ^ change);
+      keep_largest(group_word(to, b->group[i]), (uint64_t)b->whole[i] ^ change);
   }
 }
 
@@ -353,7 +354,7 @@ static void add_true(place to, const block *b, bool inverted, bool real)
   for (int i = 0; i < b->n; i++) {
     /* "all" is "no value is false": one bit a group either way, and zero at the start for both. */
     bool is = real ? b->real[i] != 0 : b->whole[i] != 0;
-    *word_of(to, b->group[i]) |= is != inverted;
+    *group_word(to, b->group[i]) |= is != inverted;
   }
 }
 
@@ -361,11 +362,11 @@ static void add_true(place to, const block *b, bool inverted, bool real)
 static void add_last(place to, const block *b, const tsr__group_record_rows *rows, int64_t at)
 {
   for (int i = 0; i < b->n; i++)
-    keep_largest(word_of(to, b->group[i]),
+    keep_largest(group_word(to, b->group[i]),
                  rows->row ? rows->row[at + i] : (uint64_t)(rows->start + at + i));
 }
 
-static void add_rows(tsr__rows *rows, const block *b, const double *y)
+static void add_double_rows(tsr__rows *rows, const block *b, const double *y)
 {
   for (int i = 0; i < b->n; i++) {
     if (y) tsr__rows_add_product(rows, b->group[i], b->real[i], y[i]);
@@ -373,9 +374,9 @@ static void add_rows(tsr__rows *rows, const block *b, const double *y)
   }
 }
 
-/* Whether no value is larger than `most`, a power of two less one; of u64 no bit is above it. A
- * sum in 64 bits is right as long as no value is beyond what the look at some rows promised. */
-static bool holds(const tsr__tallies *plan, const block *b, int64_t most)
+/* Whether no value is larger than `most`, a power of two less one; no u64 may have a bit above it.
+ * A sum in 64 bits is right as long as no value exceeds the bound that the sampled rows gave. */
+static bool values_within(const tsr__tallies *plan, const block *b, int64_t most)
 {
   if (!b->natural) return plan->tiles->within(b->whole, b->n, most);
   uint64_t seen = 0;
@@ -396,8 +397,8 @@ static bool is_mixed(const tsr__tallies *plan, const tsr__group_record *t)
 }
 
 /* False: some value lies outside the span of its column, which its sum finds out. */
-static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
-                      tsr__group_record_state *state, const pair *b)
+static bool add_tally_block(const tsr__tallies *plan, const tsr__group_record *t,
+                            tsr__group_record_state *state, const pair *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
   bool real = tsr__dtype_float((tsr_dtype)dtype);
@@ -415,16 +416,16 @@ static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
                       (lows){ plan->span[t->column].unit.low, plan->span[t->other].unit.low });
     break;
   case TSR__RECORD_SAW: add_saw(to, x); break;
-  case TSR__RECORD_KEY: add_keys(to, x, t, real); break;
+  case TSR__RECORD_KEY: add_order_keys(to, x, t, real); break;
   case TSR__RECORD_TRUE: add_true(to, x, t->inverted, real); break;
   case TSR__RECORD_ROWS:
   case TSR__RECORD_ROWS2:
     if (is_mixed(plan, t)) add_mixed_rows(&state->rows[t->offset], x, y);
-    else add_rows(&state->rows[t->offset], x, y ? y->real : NULL);
+    else add_double_rows(&state->rows[t->offset], x, y ? y->real : NULL);
     break;
   default: add_whole(to, x, y ? y->whole : NULL, t->kind);
   }
-  return t->kind != TSR__RECORD_I64 || y || holds(plan, x, plan->span[t->column].most);
+  return t->kind != TSR__RECORD_I64 || y || values_within(plan, x, plan->span[t->column].most);
 }
 
 bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *state,
@@ -436,14 +437,15 @@ bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *st
     for (int k = 0; k < plan->count; k++) {
       const tsr__group_record *t = &plan->item[k];
       /* Values are loaded once for tallies of one column that follow one another. */
-      if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
+      if (!k || t->column != plan->item[k - 1].column)
+        load_rows_of_block(plan, t->column, rows, at, &b);
       if (t->kind == TSR__RECORD_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
       else {
         /* A column times itself is loaded once. */
         pair both = { &b, t->other < 0 ? NULL : t->other == t->column ? &b : &second };
-        if (both.y == &second) load(plan, t->other, rows, at, &second);
-        held = add_block(plan, t, state, &both) && held;
+        if (both.y == &second) load_rows_of_block(plan, t->other, rows, at, &second);
+        held = add_tally_block(plan, t, state, &both) && held;
       }
     }
   }
@@ -472,16 +474,16 @@ void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *
 {
   for (int k = 0; k < plan->count; k++) {
     const tsr__group_record *t = &plan->item[k];
-    /* Those lie beside the records and join by their own function. */
+    /* Rows of doubles lie beside the records and join by their own function. */
     if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2) continue;
     place to = { into->record + t->offset, plan->stride };
     place of = { from->record + t->offset, plan->stride };
     for (int64_t g = first; g < first + count; g++)
-      merge_one(t, word_of(to, (uint32_t)g), word_of(of, (uint32_t)g));
+      merge_one(t, group_word(to, (uint32_t)g), group_word(of, (uint32_t)g));
   }
 }
 
-/* ---- what a column is like ------------------------------------------------------------------- */
+/* ---- spans of columns ------------------------------------------------------------------------ */
 
 /* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */
 typedef struct finds {
@@ -489,7 +491,7 @@ typedef struct finds {
   bool denormal;
   int64_t least, most;
   uint64_t natural; /* the largest, of u64 */
-  int64_t rows;     /* of the parts looked at */
+  int64_t rows;     /* in the sampled parts */
 } finds;
 
 typedef struct scan {
@@ -504,11 +506,12 @@ static void look_f64(finds *f, const double *x, int64_t n)
 {
   bool denormal = false;
   for (int64_t i = 0; i < n; i++) {
-    uint64_t bits = bits_of(x[i]);
+    uint64_t bits = bits_of_double(x[i]);
     /* Sign and exponent are 12 bits: a table of them is filled without a branch, and read when
      * all is done. */
     f->seen[bits >> 52] = 1;
-    /* Without its sign a denormal is 1 to MANTISSA; 0 wraps to the largest and is none. */
+    /* Without its sign a denormal is 1 to MANTISSA; 0 wraps to the largest value and is no
+     * denormal. */
     denormal |= (bits << 1) - 1 < 2 * MANTISSA + 1;
   }
   f->denormal = f->denormal || denormal;
@@ -531,7 +534,7 @@ static void look_u64(finds *f, const int64_t *x, int64_t n)
     f->natural = (uint64_t)x[i] > f->natural ? (uint64_t)x[i] : f->natural;
 }
 
-/* What lies under nulls is anything: 0 says nothing. */
+/* Bytes under nulls are arbitrary: 0 changes no find of a column. */
 static void hide_nulls(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                        block *b)
 {
@@ -564,7 +567,7 @@ static void scan_task(void *user, int64_t task, int worker)
   for (int64_t at = 0; at < piece.count; at += BLOCK) {
     block b;
     b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
-    take_values(column, &rows, at, &b);
+    take_block_values(column, &rows, at, &b);
     hide_nulls(column, &rows, at, &b);
     if (tsr__dtype_float((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
     else if (b.natural) look_u64(f, b.whole, b.n);
@@ -587,7 +590,7 @@ enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
 static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
   int low = 0, high = 0, count = bits_of_count(rows);
-  /* Exponent 0 is that of zeros and denormals, 2047 of what is no number: neither says anything. */
+  /* Exponent 0 marks zeros and denormals, 2047 infinities and NaN: neither bounds the units. */
   for (int e = 1; e < 2047; e++) {
     if (!f->seen[e] && !f->seen[2048 + e]) continue;
     low = low ? low : e;
@@ -604,7 +607,7 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
   span->narrow = near_one && high - low <= most;
   span->narrow_squares = near_one && squared && high - low <= most_squares;
   if (span->narrow_squares) most = most_squares;
-  /* Three quarters of the bits that are left lie below what was seen, but no more than twelve. */
+  /* Three quarters of the spare bits lie below the smallest exponent seen, but at most twelve. */
   int room = most - (high - low), below = 3 * room / 4 < 12 ? 3 * room / 4 : 12;
   span->unit.low = low - below > LOWEST ? low - below : LOWEST;
   span->unit.width = HIGHEST - span->unit.low < most ? HIGHEST - span->unit.low : most;
@@ -612,8 +615,8 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
   span->unit.special = f->seen[2047] || f->seen[4095] || f->seen[2048];
 }
 
-/* The largest power of two, less one, of which `rows` values sum to less than 2^63; of squares, of
- * which the squares do. */
+/* The largest power of two, less one, such that `rows` values of that size (or their squares) sum
+ * to less than 2^63. */
 static int64_t most_whole(int64_t rows, bool squares)
 {
   int bits = 63 - bits_of_count(rows);
@@ -628,7 +631,7 @@ static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool s
   uint64_t size = down > up ? down : up;
   size = f->natural > size ? f->natural : size;
   span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
-  /* One bound for both sums: where squares are to fit, values must be smaller. */
+  /* One bound serves both sums: values must be smaller if squares are to fit. */
   span->most = most_whole(rows, span->narrow_squares);
   span->narrow = size <= (uint64_t)span->most;
 }
@@ -643,15 +646,15 @@ static void join_finds(finds *to, const finds *from)
   to->rows += from->rows;
 }
 
-static void join_all(void *into, const void *other, size_t size)
+static void join_all_finds(void *into, const void *other, size_t size)
 {
   finds *to = into;
   const finds *from = other;
   for (size_t k = 0; k < size / sizeof *to; k++) join_finds(&to[k], &from[k]);
 }
 
-/* What all workers found, and where there are others all processes. Records of all parts may be
- * joined, so they all have one layout, made for all rows. */
+/* Joins the finds of all workers and of all processes that share the rows. Records of all parts may
+ * be joined, so all have one layout, made for all rows. */
 static tsr_status bring_together(const scan *s, int workers, tsr__error *error)
 {
   const tsr__agreeing *agree = s->look->agree;
@@ -662,10 +665,11 @@ static tsr_status bring_together(const scan *s, int workers, tsr__error *error)
     for (int p = 0; p < parts->count; p++) s->finds[k].rows += parts->rows[p];
   }
   if (!agree) return TSR_OK;
-  return agree->meet(agree->user, s->finds, (size_t)s->count * sizeof *s->finds, join_all, error);
+  return agree->meet(agree->user, s->finds, (size_t)s->count * sizeof *s->finds, join_all_finds,
+                     error);
 }
 
-static void judge(const scan *s)
+static void judge_columns(const scan *s)
 {
   for (int k = 0; k < s->count; k++) {
     int64_t rows = s->finds[k].rows;
@@ -693,7 +697,7 @@ tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look 
     if (!tsr__parallel_long(rt, "group by", tasks, scan_task, &s))
       status = tsr__cancelled(error, "group by");
     if (!status) status = bring_together(&s, workers, error);
-    if (!status) judge(&s);
+    if (!status) judge_columns(&s);
   } else {
     status = tsr__error_set(error, TSR_ENOMEM, "group by: no memory to look at columns");
   }

@@ -1,13 +1,13 @@
-/* Inside kernel/: what is kept of each group while its rows are read.
+/* Inside kernel/: the record of each group, its aggregate state while rows are read.
  *
  *   record of group g   | count | sum, 128 bits | largest key |     `stride` bytes, zero at first
  *
- * Every kind starts from zero and joins by adding, by the larger one, or by or, so that neither the
- * order of rows nor who read them can show. Sums of floats are whole numbers of a unit that
- * all values of the column are multiples of, where 128 bits hold them; else they are kept
- * as exact_rows.h has it, beside the records.
+ * Every kind starts from zero and joins by adding, by the larger one, or by or, so neither the
+ * order of rows nor the worker that reads them changes a result. Sums of floats are whole numbers
+ * of a unit that all values of the column are multiples of, where 128 bits hold them; else they are
+ * kept as exact_rows.h has it, beside the records.
  *
- * What a column is like is told by some of its rows; adding finds out whether all are like that. */
+ * Some rows of a column propose its span; adding checks that all rows lie within it. */
 #ifndef TSR_KERNEL_GROUP_RECORD_H
 #define TSR_KERNEL_GROUP_RECORD_H
 
@@ -24,7 +24,7 @@ enum tsr__group_record_kind {
   TSR__RECORD_FIX,   /* 16: a sum of floats in units */
   TSR__RECORD_FIX2,  /* 24: products in units, of both columns */
   TSR__RECORD_SAW,   /* 8: TSR__SAW_* */
-  TSR__RECORD_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
+  TSR__RECORD_KEY,   /* 8: the largest order key; a minimum inverts keys */
   TSR__RECORD_TRUE,  /* 8: some value is true; `inverted`: is false */
   TSR__RECORD_LAST,  /* 8: the largest row */
   TSR__RECORD_ROWS,  /* a tsr__rows: a sum of floats of any size */
@@ -34,17 +34,17 @@ enum tsr__group_record_kind {
 typedef struct tsr__group_record {
   uint8_t kind;
   bool inverted;
-  int column, other; /* column -1: rows. What is added is column * other; other -1: column */
-  uint32_t offset;   /* in the record; of ROWS and ROWS2: which of them */
+  int column, other; /* column -1: rows. Adds column * other; other -1: column */
+  uint32_t offset;   /* in the record; ROWS and ROWS2: their number */
   const int32_t *map;
   int64_t map_count;
 } tsr__group_record;
 
-/* What the values of a column are like. */
+/* The span of a column's values. */
 typedef struct tsr__span_of {
   bool narrow,
       narrow_squares; /* sums and sums of squares: integers fit 64 bits, units hold floats */
-  int64_t most;       /* integers, where narrow: as tsr__tiles.within has it */
+  int64_t most;       /* integers, if narrow: the bound of tsr__tiles.within */
   tsr__unit unit;     /* floats, where narrow */
 } tsr__span_of;
 
@@ -52,14 +52,14 @@ enum tsr__summed { TSR__NOT_SUMMED, TSR__SUMMED, TSR__SQUARED };
 
 typedef struct tsr__tallies {
   int count, rows_count, column_count;
-  size_t stride; /* of a record; at least 8 */
+  size_t stride; /* bytes a record, at least 8 */
   tsr__group_record *item;
   const tsr__colparts *columns;
-  tsr__span_of *span; /* of each column */
+  tsr__span_of *span; /* [column] */
   const tsr__tiles *tiles;
 } tsr__tallies;
 
-/* The records of `groups` groups and what lies beside them. */
+/* The records of `groups` groups and the rows of doubles beside them. */
 typedef struct tsr__group_record_state {
   int64_t groups;
   char *record;
@@ -86,7 +86,7 @@ void tsr__group_record_join(const tsr__tallies *plan, char *records, const tsr__
 /* Finds `span` of the columns that are summed, from `all` rows or from some of them. */
 typedef struct tsr__group_record_look {
   const tsr__parts *parts;
-  const uint8_t *summed; /* of each column: TSR__SUMMED .. */
+  const uint8_t *summed; /* [column]: TSR__SUMMED .. */
   bool all;
   const tsr__agreeing *agree; /* or NULL */
 } tsr__group_record_look;
@@ -98,13 +98,13 @@ tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look 
 typedef struct tsr__reading {
   const tsr__tallies *plan;
   const tsr__group_agg *agg;
-  tsr_dtype dtype; /* of the result */
+  tsr_dtype dtype; /* the result's */
   int main, squares, count, saw;
   int other_main, other_squares, other_saw, both; /* correlations */
   int64_t least;                                  /* null where fewer values count; 0: never */
 } tsr__reading;
 
-/* Results first .. first + count - 1, which are groups from .. of the state; `first` is a multiple
+/* Results first .. first + count - 1, read from groups from .. of the state; `first` is a multiple
  * of 64. */
 typedef struct tsr__read_to {
   int64_t first, from, count;

@@ -3,13 +3,13 @@
  *   group     4 0 7 ...            record 4 of the part  <-  count + count, sum + sum, larger key
  *   records   |c s k|c s k|..
  *
- * Invariant: each kind joins as it reads rows (group_record.c): by adding, by the larger one, or by
+ * Invariant: each kind joins as it reads rows (group_record.c): add, take the larger, or bitwise
  * or. */
 #include "kernel/rows/group_record.h"
 
 enum { BLOCK = 1024 };
 
-/* Records of a block that are joined: where each lies, and where it goes. */
+/* Records of a block that are joined: the source and the target of each. */
 typedef struct pairs {
   const uint64_t *from[BLOCK];
   uint64_t *to[BLOCK];
@@ -23,7 +23,7 @@ typedef struct pairs {
     body;                                           \
   }
 
-static inline bool add_two(uint64_t *to, const uint64_t *from)
+static inline bool add_128_words(uint64_t *to, const uint64_t *from)
 {
   uint64_t carry = __builtin_add_overflow(to[0], from[0], &to[0]), sum;
   bool over = __builtin_add_overflow(to[1], from[1], &sum);
@@ -37,9 +37,9 @@ static void join_tally(const tsr__group_record *t, const pairs *p)
   case TSR__RECORD_COUNT:
   case TSR__RECORD_I64: EACH(p, at, *to += *from); break;
   case TSR__RECORD_I128:
-  case TSR__RECORD_FIX: EACH(p, at, add_two(to, from)); break;
+  case TSR__RECORD_FIX: EACH(p, at, add_128_words(to, from)); break;
   case TSR__RECORD_I192:
-  case TSR__RECORD_FIX2: EACH(p, at, to[2] += from[2] + add_two(to, from)); break;
+  case TSR__RECORD_FIX2: EACH(p, at, to[2] += from[2] + add_128_words(to, from)); break;
   case TSR__RECORD_SAW:
   case TSR__RECORD_TRUE: EACH(p, at, *to |= *from); break;
   default: EACH(p, at, *to = *from > *to ? *from : *to);

@@ -1,12 +1,12 @@
-/* What records say: each result rounded once from an exact sum.
+/* Reading results from records: each result is rounded once from an exact sum.
  *
- * A sum in units is a whole number; it is rounded like one, and scaled by a power of two, which
- * is exact. Means take one division and what it lacks: where that could leave doubt about the
- * last bit, the long way decides.
+ * A sum in units is an integer; it is rounded like an integer and scaled by a power of two, which
+ * is exact. A mean takes one division and its remainder: where these leave the last bit in doubt,
+ * an exact division decides.
  *
- * What lies where:
- *   record     count | sum in units | squares | what was seen      words of a group, `stride` apart
- *   result     values [first + i], valid bits     of groups from .. from + count - 1
+ * Memory:
+ *   record     count | sum in units | squares | flags      words of a group, `stride` apart
+ *   result     values [first + i], valid bits     groups from .. from + count - 1
  *
  * Sums whose values did not fit units are kept as rows of doubles (TSR__RECORD_ROWS); both ways
  * round once, to the same bits. */
@@ -18,7 +18,8 @@ enum { BLOCK = 512 };
 
 #define SIGN (UINT64_C(1) << 63)
 
-/* The dtype of a result, by what it is of: extremes, first and last have the operand's own. */
+/* The dtype of a result from its operation and operand: extremes, first and last keep the
+ * operand's. */
 tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 {
   bool real = tsr__dtype_float((tsr_dtype)dtype);
@@ -42,8 +43,8 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* Records of a group lie together, those of the next one `stride` bytes on. */
-static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_state *state,
-                               int tally, int64_t group)
+static const uint64_t *tally_word_at(const tsr__reading *r, const tsr__group_record_state *state,
+                                     int tally, int64_t group)
 {
   const tsr__group_record *t = &r->plan->item[tally];
   return (const void *)(state->record + t->offset + (size_t)group * r->plan->stride);
@@ -51,13 +52,13 @@ static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_st
 
 static int64_t count_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
-  return (int64_t)*word_at(r, state, r->count, group);
+  return (int64_t)*tally_word_at(r, state, r->count, group);
 }
 
 static tsr__i128 total_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                           int64_t group)
 {
-  const uint64_t *word = word_at(r, state, tally, group);
+  const uint64_t *word = tally_word_at(r, state, tally, group);
   if (r->plan->item[tally].kind == TSR__RECORD_I64) return (int64_t)word[0];
   /* A sum in 64 bits is widened with its sign; others lie low word first. */
   return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
@@ -72,7 +73,7 @@ static tsr__i128 sum_at(const tsr__reading *r, const tsr__group_record_state *st
 static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                             int64_t group)
 {
-  const uint64_t *word = word_at(r, state, tally, group);
+  const uint64_t *word = tally_word_at(r, state, tally, group);
   uint64_t sign = 0 - (word[0] >> 63);
   if (r->plan->item[tally].kind == TSR__RECORD_I64) return (tsr__isq){ { word[0], sign, sign } };
   return (tsr__isq){ { word[0], word[1], word[2] } };
@@ -81,11 +82,11 @@ static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state
 /* Without such a word anything may have been seen, but nothing that is special. */
 static uint64_t saw_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
-  return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *word_at(r, state, r->saw, group);
+  return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *tally_word_at(r, state, r->saw, group);
 }
 
 /* The power of two that one unit is. */
-static double unit_of(const tsr__reading *r)
+static double unit_of_sum(const tsr__reading *r)
 {
   int kind = r->plan->item[r->main].kind;
   if (kind != TSR__RECORD_FIX) return 1;
@@ -109,10 +110,10 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 
-/* Moves a rounded value to the neighbour with an odd last bit, towards what it lacks: rounding
- * that to f32 is rounding the exact value. Cutting to odd remembers that something was cut, so
- * that the next rounding does not take a value for the middle. */
-static double to_odd(double value, double lacks)
+/* Moves a rounded value to the neighbour with an odd last bit, towards the exact value: rounding
+ * the neighbour to f32 is rounding the exact value. An odd last bit records that bits were cut, so
+ * that the next rounding sees no false tie. */
+static double move_to_odd(double value, double lacks)
 {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -122,8 +123,8 @@ static double to_odd(double value, double lacks)
   return value;
 }
 
-/* The rounded quotient and what it lacks of the exact one, sure in sign; false: not sure. */
-static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
+/* The rounded quotient and the exact one's excess over it, whose sign is sure; false: not sure. */
+static bool round_quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 {
   double high = (double)sum, by = (double)n;
   *lacks = 0;
@@ -131,8 +132,8 @@ static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
   if (fabs(high) >= 0x1p104 || n >= INT64_C(1) << 53) return false;
   double low = (double)(sum - (tsr__i128)high), first = high / by;
   double more = (fma(-first, by, high) + low) / by, doubt = fabs(more) * 0x1p-50;
-  /* `more` is what the first quotient lacks, within `doubt`: if adding the least and the most of
-   * it rounds alike, that is the rounded quotient. */
+  /* `more` is the first quotient's error, within `doubt`: if adding the least and the most of it
+   * rounds alike, the sum is the rounded quotient. */
   *out = first + (more - doubt);
   if (*out != first + (more + doubt)) return false;
   *lacks = more - (*out - first);
@@ -142,7 +143,7 @@ static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 static double mean_f64(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
-  if (quotient(sum, n, &out, &lacks)) return out * unit;
+  if (round_quotient(sum, n, &out, &lacks)) return out * unit;
   return tsr__mean_i128(sum, n, TSR_F64) * unit;
 }
 
@@ -150,8 +151,8 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
   tsr__acc2 acc;
-  if (quotient(sum, n, &out, &lacks)) return (float)(to_odd(out, lacks) * unit);
-  /* In doubt: by the long number, rounded once to f32. */
+  if (round_quotient(sum, n, &out, &lacks)) return (float)(move_to_odd(out, lacks) * unit);
+  /* In doubt the exact accumulator decides, rounded once to f32. */
   sum_to_acc2(sum, unit, &acc);
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
 }
@@ -161,7 +162,7 @@ static double sum_odd(tsr__i128 sum, double unit)
 {
   double high = (double)sum;
   tsr__i128 low = sum - (tsr__i128)high;
-  return to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
+  return move_to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
 }
 
 /* NaN, an infinity or -0 where that is the sum; false: the units say it. */
@@ -177,14 +178,14 @@ static bool special_sum(uint64_t saw, double *out)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void put_real(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
+static void put_real_result(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
 {
   if (dtype == TSR_F64) ((double *)to->values)[to->first + i] = value;
   else if (dtype == TSR_F32) ((float *)to->values)[to->first + i] = (float)value;
   else tsr__dtype_put_real(dtype, to->values, to->first + i, value);
 }
 
-static void put_whole(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_t value)
+static void put_whole_result(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_t value)
 {
   if (dtype == TSR_I32) ((int32_t *)to->values)[to->first + i] = (int32_t)value;
   else if (dtype == TSR_I64) ((int64_t *)to->values)[to->first + i] = value;
@@ -209,33 +210,34 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_sta
   return fits;
 }
 
-/* A sum counts units and is an integer, so it is exact; what was special among the values is seen
- * apart. */
+/* A sum counts units and is an integer, so it is exact; NaN, infinities and -0 are flags in a word
+ * of their own. */
 static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state *state,
                            const tsr__read_to *to)
 {
-  double unit = unit_of(r), special;
+  double unit = unit_of_sum(r), special;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
-    if (special_sum(saw_at(r, state, to->from + i), &special)) put_real(to, r->dtype, i, special);
-    else if (r->dtype == TSR_F64) put_real(to, TSR_F64, i, (double)sum * unit);
-    else put_real(to, r->dtype, i, sum_odd(sum, unit));
+    if (special_sum(saw_at(r, state, to->from + i), &special))
+      put_real_result(to, r->dtype, i, special);
+    else if (r->dtype == TSR_F64) put_real_result(to, TSR_F64, i, (double)sum * unit);
+    else put_real_result(to, r->dtype, i, sum_odd(sum, unit));
   }
 }
 
 static void read_unit_means(const tsr__reading *r, const tsr__group_record_state *state,
                             const tsr__read_to *to)
 {
-  double unit = unit_of(r), special;
+  double unit = unit_of_sum(r), special;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
     /* No value: the result is null, and 0 lies under it, so that equal frames have equal bytes. */
-    if (!n) put_real(to, r->dtype, i, 0);
+    if (!n) put_real_result(to, r->dtype, i, 0);
     else if (special_sum(saw_at(r, state, to->from + i), &special))
-      put_real(to, r->dtype, i, special);
-    else if (r->dtype == TSR_F32) put_real(to, TSR_F32, i, (double)mean_f32(sum, n, unit));
-    else put_real(to, r->dtype, i, mean_f64(sum, n, unit));
+      put_real_result(to, r->dtype, i, special);
+    else if (r->dtype == TSR_F32) put_real_result(to, TSR_F32, i, (double)mean_f32(sum, n, unit));
+    else put_real_result(to, r->dtype, i, mean_f64(sum, n, unit));
   }
 }
 
@@ -244,7 +246,8 @@ enum { WILD = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF };
 
 /* The f64 result rounds to the right f32 but where it lies between two of them, or below the normal
  * ones; there the sums themselves decide. */
-static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit, bool root)
+static float round_spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit,
+                              bool root)
 {
   double value = root ? tsr__std_i128(sum, squares, n, 1, TSR_F64) * unit
                       : tsr__var_i128(sum, squares, n, 1, TSR_F64) * (unit * unit);
@@ -259,22 +262,23 @@ static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, doubl
 
 /* Var scales by the square of the unit, its root by the unit: powers of two, and exact within
  * the exponents that units are chosen from (LOWEST, HIGHEST). */
-static void read_spreads(const tsr__reading *r, const tsr__group_record_state *state,
-                         const tsr__read_to *to)
+static void read_unit_spreads(const tsr__reading *r, const tsr__group_record_state *state,
+                              const tsr__read_to *to)
 {
   bool root = r->agg->op == TSR__GROUP_STD;
-  double unit = unit_of(r), scale = root ? unit : unit * unit;
+  double unit = unit_of_sum(r), scale = root ? unit : unit * unit;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     tsr__isq squares = products_at(r, state, r->squares, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
-    /* Of fewer than two values there is none. */
-    if (n < 2) put_real(to, r->dtype, i, 0);
-    else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
+    /* Fewer than two values have no spread: the result is null. */
+    if (n < 2) put_real_result(to, r->dtype, i, 0);
+    else if (saw_at(r, state, to->from + i) & WILD) put_real_result(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
-      put_real(to, TSR_F32, i, (double)spread_f32(sum, &squares, n, unit, root));
-    else if (root) put_real(to, r->dtype, i, tsr__std_i128(sum, &squares, n, 1, TSR_F64) * scale);
-    else put_real(to, r->dtype, i, tsr__var_i128(sum, &squares, n, 1, TSR_F64) * scale);
+      put_real_result(to, TSR_F32, i, (double)round_spread_f32(sum, &squares, n, unit, root));
+    else if (root)
+      put_real_result(to, r->dtype, i, tsr__std_i128(sum, &squares, n, 1, TSR_F64) * scale);
+    else put_real_result(to, r->dtype, i, tsr__var_i128(sum, &squares, n, 1, TSR_F64) * scale);
   }
 }
 
@@ -286,8 +290,8 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
   for (int64_t i = 0; i < to->count; i++) {
     int64_t group = to->from + i, n = count_at(r, state, group);
     uint64_t saw = saw_at(r, state, group);
-    /* What was seen in either column counts. */
-    if (r->other_saw >= 0) saw |= *word_at(r, state, r->other_saw, group);
+    /* Flags of either column count. */
+    if (r->other_saw >= 0) saw |= *tally_word_at(r, state, r->other_saw, group);
     out[i] = n < 2 ? 0 : (double)NAN;
     if (n < 2 || (saw & WILD)) continue;
     tsr__pair_ints sums = { total_at(r, state, r->main, group),
@@ -307,11 +311,11 @@ static void tally_to_acc2(const tsr__reading *r, const tsr__group_record_state *
   if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2)
     tsr__rows_get(&state->rows[t->offset], group, out);
   else if (t->kind == TSR__RECORD_I192) /* Squares alone are beside rows: never below 0. */
-    to_acc2(word_at(r, state, tally, group), 3, 1, out);
+    to_acc2(tally_word_at(r, state, tally, group), 3, 1, out);
   else sum_to_acc2(total_at(r, state, tally, group), 1, out);
 }
 
-/* As above, of sums of which some are kept as rows. */
+/* Reads correlations where some sums are kept as rows. */
 static void read_row_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                                   const tsr__read_to *to)
 {
@@ -326,9 +330,9 @@ static void read_row_correlations(const tsr__reading *r, const tsr__group_record
   }
 }
 
-/* By blocks, so that counts fit the stack; values are rounded where they go. */
-static void read_rows(const tsr__reading *r, const tsr__group_record_state *state,
-                      const tsr__read_to *to)
+/* Reads by blocks, so that counts fit the stack; values are rounded in the result's memory. */
+static void read_row_results(const tsr__reading *r, const tsr__group_record_state *state,
+                             const tsr__read_to *to)
 {
   int64_t counts[BLOCK];
   for (int64_t at = 0; at < to->count; at += BLOCK) {
@@ -362,14 +366,14 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
   bool real = tsr__dtype_float((tsr_dtype)r->dtype);
   uint64_t change = r->dtype == TSR_U64 ? flip : SIGN ^ flip;
   for (int64_t i = 0; i < to->count; i++) {
-    uint64_t word = *word_at(r, state, r->main, to->from + i);
+    uint64_t word = *tally_word_at(r, state, r->main, to->from + i);
     bool none = r->least && count_at(r, state, to->from + i) < r->least;
     int64_t key = (int64_t)(word ^ change);
     if (none) key = 0;
     /* The code is the low half: ranks are only for comparing. */
-    if (t->map) put_whole(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
-    else if (!real) put_whole(to, r->dtype, i, key);
-    else put_real(to, r->dtype, i, key == INT64_MAX ? (double)NAN : tsr__f64_of_key(key));
+    if (t->map) put_whole_result(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
+    else if (!real) put_whole_result(to, r->dtype, i, key);
+    else put_real_result(to, r->dtype, i, key == INT64_MAX ? (double)NAN : tsr__f64_of_key(key));
   }
 }
 
@@ -379,12 +383,13 @@ static void read_truth(const tsr__reading *r, const tsr__group_record_state *sta
 {
   bool inverted = r->plan->item[r->main].inverted;
   for (int64_t i = 0; i < to->count; i++)
-    put_whole(to, TSR_BOOL, i, (*word_at(r, state, r->main, to->from + i) != 0) != inverted);
+    put_whole_result(to, TSR_BOOL, i,
+                     (*tally_word_at(r, state, r->main, to->from + i) != 0) != inverted);
 }
 
 /* Which results are null; `nulls` counts them. */
-static void read_valid(const tsr__reading *r, const tsr__group_record_state *state,
-                       tsr__read_to *to)
+static void read_result_nulls(const tsr__reading *r, const tsr__group_record_state *state,
+                              tsr__read_to *to)
 {
   for (int64_t i = 0; i < to->count; i += 64) {
     int some = to->count - i < 64 ? (int)(to->count - i) : 64;
@@ -402,20 +407,20 @@ bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state
                             tsr__read_to *to)
 {
   bool real = r->main >= 0 && r->plan->item[r->main].kind == TSR__RECORD_ROWS;
-  if (r->least) read_valid(r, state, to);
+  if (r->least) read_result_nulls(r, state, to);
   switch (r->agg->op) {
   case TSR__GROUP_COUNT:
     for (int64_t i = 0; i < to->count; i++)
-      put_whole(to, TSR_I64, i, count_at(r, state, to->from + i));
+      put_whole_result(to, TSR_I64, i, count_at(r, state, to->from + i));
     return true;
   case TSR__GROUP_SUM:
-    if (real) read_rows(r, state, to);
+    if (real) read_row_results(r, state, to);
     else if (tsr__dtype_integer(r->dtype)) return read_integer_sums(r, state, to);
     else read_unit_sums(r, state, to);
     return true;
-  case TSR__GROUP_MEAN: (real ? read_rows : read_unit_means)(r, state, to); return true;
+  case TSR__GROUP_MEAN: (real ? read_row_results : read_unit_means)(r, state, to); return true;
   case TSR__GROUP_VAR:
-  case TSR__GROUP_STD: (real ? read_rows : read_spreads)(r, state, to); return true;
+  case TSR__GROUP_STD: (real ? read_row_results : read_unit_spreads)(r, state, to); return true;
   case TSR__GROUP_CORR:
     /* An integer's own sums are whole numbers, whatever the float's are. */
     real = r->plan->item[r->both].kind == TSR__RECORD_ROWS2;

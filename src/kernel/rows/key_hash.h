@@ -1,9 +1,8 @@
 /* The hashes of packed keys, whose words lie `stride` apart: a fixed one and a seeded one.
  *
- * Where a key goes is known to other processes and told in explanations, so that hash is fixed; who
- * chooses keys may send them all to one device. Where it stands in a table there is nobody's
- * business: that hash takes the runtime's seed, so that nobody can choose keys that meet in one
- * place. */
+ * Other processes and explanations know the owner device of a key, so that hash is fixed; an author
+ * of keys may send them all to one device. No one else sees a key's slot in a table: the slot's
+ * hash takes the runtime's seed, so no author can choose keys that collide in one slot. */
 #ifndef TSR_KERNEL_KEY_HASH_H
 #define TSR_KERNEL_KEY_HASH_H
 
@@ -16,7 +15,7 @@ static inline uint64_t tsr__key_mix(uint64_t a, uint64_t b)
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The fixed one. All bits are good; who takes top bits for one choice takes low ones for the
+/* The fixed hash. All bits are good; a caller takes top bits for one choice, low bits for the
  * next. */
 static inline uint64_t tsr__key_hash(const uint64_t *word, int64_t stride, int words)
 {
@@ -28,7 +27,7 @@ static inline uint64_t tsr__key_hash(const uint64_t *word, int64_t stride, int w
   return hash;
 }
 
-/* What a seed gives: both factors of the folded products are unknown to who knows only keys. */
+/* A seed as two numbers: both factors of the folded products are unknown to an author of keys. */
 typedef struct tsr__key_seed {
   uint64_t add, times;
 } tsr__key_seed;
@@ -40,8 +39,8 @@ static inline tsr__key_seed tsr__key_seed_of(uint64_t seed)
   };
 }
 
-/* The seeded one, for tables. Low bits are good for any seed; of keys in equal steps top bits may
- * be uneven for a rare one, so who needs them multiplies once more. */
+/* The seeded hash, for tables. Low bits are good for any seed; a rare seed gives keys in equal
+ * steps uneven top bits, so a caller that needs top bits multiplies once more. */
 static inline uint64_t tsr__key_place(tsr__key_seed seed, const uint64_t *word, int64_t stride,
                                       int words)
 {

@@ -5,7 +5,7 @@
  *   1.5, NaN        0x3FF8.. ^ sign, above inf    ordinal - least            first key on top
  *
  * Invariant: every row's code fits the bits that tsr__keys_settle gave its key, so fields never
- * touch each other. Null rows may hold anything; what they hold is never read as a value.
+ * touch each other. Null rows may hold any bits, which are never read as a value.
  *
  * A code of 65 bits (all of i64, and nulls) has its top bit in a field of its own. */
 #include "kernel/device/cpu.h"
@@ -74,7 +74,7 @@ static void map_block(const tsr__key *key, const int32_t *code, int n, block *b)
   } while (0)
 
 /* Integers as they are, u64 less 2^63, floats in the order of their values. */
-static void load_plain(const tsr__colparts *column, const tsr__piece *rows, block *b)
+static void load_plain_values(const tsr__colparts *column, const tsr__piece *rows, block *b)
 {
   const void *all = tsr__cpu_data(column->values[rows->part]);
   int64_t at = rows->start;
@@ -114,7 +114,7 @@ static void load_block(const tsr__colparts *column, const tsr__key *key, const t
   }
   if (key->map)
     map_block(key, (const int32_t *)tsr__cpu_data(column->values[rows->part]) + rows->start, n, b);
-  else load_plain(column, rows, b);
+  else load_plain_values(column, rows, b);
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ typedef struct range_job {
 } range_job;
 
 /* Two loops: without nulls the compiler makes vectors of it. */
-static void widen(range *r, const block *b, int n)
+static void widen_key_range(range *r, const block *b, int n)
 {
   int64_t least = r->seen ? r->least : INT64_MAX, most = r->seen ? r->most : INT64_MIN;
   if (b->all) {
@@ -166,7 +166,7 @@ static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
 {
   if (column->dtype != TSR_I64 || (column->valid && column->valid[rows->part])) return false;
   const int64_t *x = (const int64_t *)tsr__cpu_data(column->values[rows->part]) + rows->start;
-  /* The extreme functions go on from what is there. */
+  /* The extreme functions go on from the extremes so far. */
   if (!r->seen) r->least = r->most = x[0];
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->least, true, false }, x, rows->count, NULL);
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->most, true, true }, x, rows->count, NULL);
@@ -188,12 +188,12 @@ static void range_task(void *user, int64_t task, int worker)
       if (rows.count > BLOCK) rows.count = BLOCK;
       if (!ask->keys[k].map && widen_plain(job->tiles, &ask->columns[k], &rows, found)) continue;
       load_block(&ask->columns[k], &ask->keys[k], &rows, &b);
-      widen(found, &b, (int)rows.count);
+      widen_key_range(found, &b, (int)rows.count);
     }
   }
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_key_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "keys: no memory for the description of packed keys; free some arrays");
@@ -204,7 +204,7 @@ tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__erro
   int workers = tsr__worker_count(rt);
   size_t size = (size_t)(workers * ask->count + 1) * sizeof(range);
   range_job job = { ask, tsr__new(&rt->heap, size), tsr__cpu_of(rt)->tiles };
-  if (!job.found) return no_memory(error);
+  if (!job.found) return no_key_memory(error);
   bool done = tsr__parallel_long(rt, "keys", tsr__piece_count(ask->parts, TSR__PIECE_ROWS),
                                  range_task, &job);
   for (int i = 0; done && i < workers * ask->count; i++) {
@@ -247,9 +247,9 @@ typedef struct pack_job {
 } pack_job;
 
 /* The codes of a block in place of its ordinals; `high` (of keys of 65 bits) gets the top bits.
- * Descending is counting down from the most. With nulls first all codes move up by one; a wide
- * key puts nulls apart by the top bit instead, which is set for what comes last. */
-static void encode(const tsr__key *key, int n, block *b, uint64_t *high)
+ * Descending is counting down from the most. With nulls first all codes move up by one; a wide key
+ * separates nulls by the top bit instead, which is set for the last in order. */
+static void encode_block(const tsr__key *key, int n, block *b, uint64_t *high)
 {
   bool wide = key->bits == 65;
   uint64_t base = key->seen && key->nullable && key->nulls_first && !wide;
@@ -268,18 +268,17 @@ static void encode(const tsr__key *key, int n, block *b, uint64_t *high)
     if (!is_live(b, i)) code[i] = null_code;
 }
 
-/* Where the rows of a block go: the words of their keys, most significant first. */
+/* The target of a block's rows: the words of their keys, most significant first. */
 typedef struct target {
   uint64_t *word;
   int64_t stride;
   int words, n;
 } target;
 
-/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest
- * field is the first to come to its word. Fields are put in from the last key, which takes the
- * lowest bits, to the first: at `at` 0 a word is written as a whole, which also clears what was
- * there. */
-static void put_field(const target *to, int at, int bits, const uint64_t *code)
+/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field
+ * is the first to come to its word. Fields are put in from the last key, which takes the lowest
+ * bits, to the first: at `at` 0 a word is written as a whole, which also clears its old bits. */
+static void put_key_field(const target *to, int at, int bits, const uint64_t *code)
 {
   int shift = at % 64;
   uint64_t *low = to->word + (to->words - 1 - at / 64) * to->stride;
@@ -315,9 +314,9 @@ static void pack_block(const pack_job *job, const tsr__piece *rows)
     load_block(&ask->columns[k], key, rows, &b);
     if (null && !b.all)
       for (int i = 0; i < (n + 63) / 64; i++) null[i] |= ~b.live[i];
-    encode(key, n, &b, high);
-    put_field(&to, at, key->bits < 64 ? key->bits : 64, (const uint64_t *)b.ordinal);
-    if (key->bits == 65) put_field(&to, at + 64, 1, high);
+    encode_block(key, n, &b, high);
+    put_key_field(&to, at, key->bits < 64 ? key->bits : 64, (const uint64_t *)b.ordinal);
+    if (key->bits == 65) put_key_field(&to, at + 64, 1, high);
     at += key->bits;
   }
 }
@@ -352,7 +351,7 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
   const tsr__parts *parts = ask->parts;
   out->parts = parts->count;
   out->buffers = tsr__new(&rt->heap, packed_size(parts->count));
-  if (!out->buffers) return no_memory(error);
+  if (!out->buffers) return no_key_memory(error);
   /*   buffers: words, nulls of part 0 | of part 1 | ... | word by part | null by part */
   out->word = (uint64_t **)(out->buffers + 2 * parts->count);
   out->null = out->word + parts->count;

@@ -25,10 +25,10 @@ enum {
 
 tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error)
 {
-  /* Of a device of another process that one takes care. */
+  /* The process that owns a device checks its memory. */
   if (!tsr__device_local(tsr__topology_of(rt), device)) return TSR_OK;
-  /* Asked before the large pieces are taken, so that the message can say what the whole join
-   * needs and not what its last buffer did. */
+  /* Asked before the large pieces are taken, so that the message tells the need of the whole join,
+   * not of its last buffer. */
   tsr_memory memory = tsr__devices_of(rt)->ops->memory(rt, device);
   if (tsr__memory_fits(&memory, bytes)) return TSR_OK;
   return tsr__error_set(
@@ -38,7 +38,7 @@ tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__erro
       (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
 }
 
-static tsr_status short_of_memory(tsr__error *error)
+static tsr_status no_match_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
 }
@@ -47,13 +47,13 @@ static tsr_status short_of_memory(tsr__error *error)
 
 /* Tasks are pieces of at most PIECE rows of one part, whatever the number of parts, so that one
  * large part does not keep a worker busy while the others wait. */
-static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
-                      int64_t *count, tsr__error *error)
+static tsr_status cut_match_pieces(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
+                                   int64_t *count, tsr__error *error)
 {
   int64_t pieces = 0;
   for (int p = 0; p < parts->count; p++) pieces += (parts->rows[p] + PIECE - 1) / PIECE;
   *out = tsr__new(&rt->heap, (size_t)(pieces + 1) * sizeof **out);
-  if (!*out) return short_of_memory(error);
+  if (!*out) return no_match_memory(error);
   *count = 0;
   for (int p = 0; p < parts->count; p++)
     for (int64_t at = 0; at < parts->rows[p]; at += PIECE) {
@@ -89,7 +89,7 @@ void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
   piece->misses = hits < rows;
   /*   inner   hits        left   all rows        semi   hits       anti   the others
    *
-   * What chains give beyond one is added for those that make pairs. */
+   * Joins that make pairs add the matches that chains hold beyond one. */
   if (m->how == TSR__MATCH_LEFT) piece->count = rows;
   else piece->count = m->how == TSR__MATCH_ANTI ? rows - hits : hits;
   if (t->chained && hits) count_chains(m, t, piece);
@@ -131,12 +131,12 @@ static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
 static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
 {
   int64_t room = 0, pieces = 0;
-  /* As many pieces as splitting makes at most: one begins for each MANY results. A piece of fewer
-   * results stays one. */
+  /* The most pieces that splitting makes: a piece begins for each MANY results. A piece with fewer
+   * results stays whole. */
   for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
   if (room == m->left_count) return TSR_OK;
   tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
-  if (!out) return short_of_memory(error);
+  if (!out) return no_match_memory(error);
   for (int64_t i = 0; i < m->left_count; i++) {
     if (m->left[i].count < MANY) out[pieces++] = m->left[i];
     else pieces += split_piece(m, &m->left[i], out + pieces);
@@ -148,10 +148,10 @@ static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* Where each piece's results lie; a part's rows are numbered by 32 bits. */
+/* Finds the place of each piece's results; a part's rows are numbered by 32 bits. */
 tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 {
-  /* Sums over the pieces of each part, and what they saw. */
+  /* Sums over the pieces of each part, and their flags. */
   for (int64_t i = 0; i < m->left_count; i++) {
     const tsr__match_piece *piece = &m->left[i];
     m->rows[piece->part] += piece->count;
@@ -194,7 +194,7 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   for (int p = 0; p < m->parts; p++) {
     tsr__match_table *t = &m->table[p];
     int64_t bytes = tsr__match_table_bytes(t) + t->left_rows * (int64_t)sizeof(uint32_t);
-    /* The most of any device: what explanations tell. */
+    /* The most of any device: explanations tell it. */
     if (bytes > m->need) m->need = bytes;
     if (tsr__match_room(m->rt, t->device, bytes, error)) return error->status;
   }
@@ -213,7 +213,7 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* What is looked up no more goes back to the pool before results are made. Chains are still
+/* Tables that no later step probes go back to the pool before results are made. Chains are still
  * walked when results are made; tables are not. */
 static void drop_tables(tsr__matched *m)
 {
@@ -238,12 +238,12 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
   m->table = tsr__new(&rt->heap, (parts + 1) * sizeof *m->table);
   m->match = tsr__new(&rt->heap, (parts + 1) * sizeof *m->match);
   m->rows = tsr__new(&rt->heap, (parts + 1) * sizeof *m->rows);
-  if (!m->table || !m->match || !m->rows) return short_of_memory(error);
+  if (!m->table || !m->match || !m->rows) return no_match_memory(error);
   for (int p = 0; p < left->count; p++)
     m->table[p] = (tsr__match_table){ .device = left->device[p],
                                       .left_rows = left->rows[p],
                                       .seed = tsr__key_seed_of(rt->heap.seed) };
-  tsr_status status = cut(rt, left, &m->left, &m->left_count, error);
+  tsr_status status = cut_match_pieces(rt, left, &m->left, &m->left_count, error);
   m->left_room = m->left_count;
   return status;
 }
@@ -260,7 +260,7 @@ static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *e
     t->right = ask->right->word[p];
     t->right_null = ask->right->null ? ask->right->null[p] : NULL;
   }
-  return cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
+  return cut_match_pieces(m->rt, ask->right_parts, &m->right, &m->right_count, error);
 }
 
 tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matched *out,
@@ -303,8 +303,8 @@ void tsr__match_free(tsr__matched *m)
 static bool one_each(const tsr__matched *m, int p)
 {
   const tsr__match_table *t = &m->table[p];
-  /* As many results as rows may still be two for one row and none for another, so repeats are
-   * asked for, too. */
+  /* Equally many results and rows may still be two for one row and none for another, so repeats
+   * count, too. */
   if (m->rows[p] != t->left_rows) return false;
   return m->how != TSR__MATCH_INNER || !t->chained || !m->repeats;
 }
@@ -329,15 +329,15 @@ static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int 
 {
   bool all = how == TSR__MATCH_LEFT;
   int64_t at = 0;
-  /* It ends when all are found: the last one stands at the piece's count. */
+  /* The loop ends when all rows are found: the last one stands at the piece's count. */
   for (int64_t r = piece->begin; at < piece->count; r++) {
     out[at] = (uint32_t)r;
     at += all | ((keep->match[r - piece->begin] != TSR__NO_ROW) == keep->hits);
   }
 }
 
-/* The right rows themselves: of a left join match[] as it is, of an inner join those that are
- * there. */
+/* The right rows themselves: all of match[] for a left join, the rows that exist for an inner
+ * join. */
 static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *out)
 {
   if (m->how == TSR__MATCH_LEFT) memcpy(out, keep->match, (size_t)keep->rows * sizeof *out);
@@ -367,7 +367,7 @@ static void fill_chains(const tsr__matched *m, const tsr__match_piece *piece, ui
 }
 
 /* Only one of both vectors is asked for at a time; a chain's rows are written into either alike. */
-static void fill_task(void *user, int64_t task, int worker)
+static void fill_results_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const filling *f = user;
@@ -393,7 +393,7 @@ static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *
   size_t parts = (size_t)m->parts;
   int *device = tsr__new(heap, (parts + 1) * sizeof *device);
   int64_t *rows = tsr__new(heap, (parts + 1) * sizeof *rows);
-  tsr_status status = device && rows ? TSR_OK : short_of_memory(error);
+  tsr_status status = device && rows ? TSR_OK : no_match_memory(error);
   for (int p = 0; !status && p < m->parts; p++) {
     device[p] = m->table[p].device;
     rows[p] = one_each(m, p) ? 0 : m->rows[p];
@@ -414,10 +414,11 @@ static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *
 }
 
 /* A vector that was not filled is of no use. */
-static tsr_status fill(const tsr__matched *m, filling *f, tsr__index *out, tsr__error *error)
+static tsr_status fill_result_index(const tsr__matched *m, filling *f, tsr__index *out,
+                                    tsr__error *error)
 {
   f->matched = m;
-  if (tsr__parallel_long(m->rt, "join", m->left_count, fill_task, f)) return TSR_OK;
+  if (tsr__parallel_long(m->rt, "join", m->left_count, fill_results_task, f)) return TSR_OK;
   tsr__index_free(m->rt, out);
   return tsr__cancelled(error, "join");
 }
@@ -425,13 +426,13 @@ static tsr_status fill(const tsr__matched *m, filling *f, tsr__index *out, tsr__
 tsr_status tsr__match_left(const tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr_status status = index_new(m, out, error);
-  return status ? status : fill(m, &(filling){ .left = out->at }, out, error);
+  return status ? status : fill_result_index(m, &(filling){ .left = out->at }, out, error);
 }
 
 tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr_status status = index_new(m, out, error);
-  if (!status) status = fill(m, &(filling){ .right = out->at }, out, error);
+  if (!status) status = fill_result_index(m, &(filling){ .right = out->at }, out, error);
   /* match[] becomes the vector where every row has one result: the buffer changes hands. */
   for (int p = 0; !status && p < m->parts; p++) {
     if (!one_each(m, p)) continue;
@@ -444,7 +445,7 @@ tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 
 /* ---- left columns without an index ---- */
 
-/* Where no left row gives two results its columns are filtered, not gathered by an index. */
+/* Left columns are filtered, not gathered by an index, where no left row gives two results. */
 bool tsr__match_keeps(const tsr__matched *m)
 {
   bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
@@ -458,7 +459,7 @@ typedef struct keeping {
 } keeping;
 
 /* The kept rows of a piece, moved together to where its results begin. */
-static void keep_task(void *user, int64_t task, int worker)
+static void keep_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const keeping *k = user;
@@ -490,7 +491,7 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
     values[p] = tsr__devices_of(m->rt)->ops->take(m->rt, m->table[p].device, bytes, error);
     if (!values[p]) status = error->status;
   }
-  if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_task, &k))
+  if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_rows_task, &k))
     status = tsr__cancelled(error, "join");
   for (int p = 0; p < m->parts && status; p++) {
     tsr__buffer_release(values[p]);

@@ -9,14 +9,14 @@
 #include "kernel/rows/columns.h"
 #include "kernel/rows/key_hash.h"
 
-/* A run of one part's rows: a task. What the passes find is kept with it. */
+/* A run of one part's rows: a task, with the finds of its passes. */
 typedef struct tsr__match_piece {
   int part;
   bool several, misses; /* a left row with two matches or more; with none */
   int64_t begin, end;
-  uint64_t least, most; /* of right keys that are not null */
+  uint64_t least, most; /* right keys that are not null */
   int64_t count;        /* left: result rows; right: keys that are null */
-  int64_t at;           /* where the first of the result rows lies in the part */
+  int64_t at;           /* place of the first result row in the part */
 } tsr__match_piece;
 
 /* One part's table of right rows. Direct: head[key - least]; otherwise slots by hash. */
@@ -43,7 +43,7 @@ typedef struct tsr__match_table {
   tsr__match_link *link;     /* [right row] */
   bool chained, full;
   tsr__key_seed seed;
-  tsr__buffer *memory[3]; /* of head or slot, links, match */
+  tsr__buffer *memory[3]; /* head or slot, links, match */
 } tsr__match_table;
 
 typedef struct tsr__matched {
@@ -79,8 +79,8 @@ tsr_status tsr__match_keep(const tsr__matched *matched, const tsr__colparts *fro
 
 /* ---- keys that meet on other devices (match_away.c) ---- */
 
-/* The keys of right rows that are no nulls, least above most where there are none, and how many
- * rows there are. Keys of several words have no extent: any may meet another. */
+/* The least and most key of right rows without nulls, least above most if no key is there, and the
+ * number of rows. Keys of several words have no extent: any may meet another. */
 typedef struct tsr__match_extent {
   uint64_t least, most;
   int64_t rows;
@@ -97,14 +97,14 @@ tsr_status tsr__match_extent_of(tsr_runtime *rt, const tsr__extent_ask *ask, tsr
 typedef struct tsr__match_owners {
   const tsr__parts *parts[2]; /* left, right */
   const tsr__packed_keys *packed[2];
-  const struct tsr__match_extent *extent; /* of all right rows */
+  const struct tsr__match_extent *extent; /* all right rows */
   tsr__buffer *const *dest[2];            /* u16, [part]: filled */
 } tsr__match_owners;
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
 
-/* What owners tell the left rows that came: TSR_BOOL, whether there is a match, or TSR_I32, how
- * many right rows. `came[home * parts + owner]` rows lie in order of their homes; `counts[owner *
- * parts + home]` gets the number of right rows that go back. */
+/* The owners' answer to the left rows that came: TSR_BOOL, whether there is a match, or TSR_I32,
+ * how many right rows. `came[home * parts + owner]` rows lie in order of their homes; `counts[owner
+ * * parts + home]` gets the number of right rows that go back. */
 typedef struct tsr__match_answer {
   const tsr__matched *matched;
   const int64_t *came;

@@ -13,21 +13,21 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* ---- who owns a key ---- */
+/* ---- owners of keys ---- */
 
 /* Spreads a word's bits over all others. */
-static inline uint64_t mix(uint64_t x)
+static inline uint64_t mix_word_bits(uint64_t x)
 {
   x = (x ^ x >> 32) * UINT64_C(0xD1B54A32D192ED03);
   x = (x ^ x >> 29) * UINT64_C(0xABC98388FB8FAC03);
   return x ^ x >> 32;
 }
 
-/* Fixed: what is sent where is told in explanations, and the same in all processes. */
+/* Fixed: explanations tell the traffic of each device, and all processes agree on it. */
 static inline uint64_t owner_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
 {
-  uint64_t hash = mix(word[row]);
-  for (int w = 1; w < words; w++) hash = mix(hash ^ word[w * rows + row]);
+  uint64_t hash = mix_word_bits(word[row]);
+  for (int w = 1; w < words; w++) hash = mix_word_bits(hash ^ word[w * rows + row]);
   return hash;
 }
 
@@ -43,7 +43,7 @@ typedef struct owning {
   uint64_t least, reach, scale;
 } owning;
 
-static bool bit(const uint64_t *bits, int64_t at)
+static bool bit_at_row(const uint64_t *bits, int64_t at)
 {
   return bits && bits[at / 64] >> (at % 64) & 1;
 }
@@ -53,7 +53,7 @@ static const uint64_t *null_of(const tsr__packed_keys *packed, int part)
   return packed->null ? packed->null[part] : NULL;
 }
 
-static void extent_task(void *user, int64_t task, int worker)
+static void key_extent_task(void *user, int64_t task, int worker)
 {
   const extents *x = user;
   tsr__piece piece = tsr__piece_of(x->ask->parts, TSR__PIECE_ROWS, task);
@@ -62,7 +62,7 @@ static void extent_task(void *user, int64_t task, int worker)
   /* Each worker has its own, written back once a piece. */
   tsr__match_extent e = x->found[worker];
   for (int64_t r = piece.start; r < piece.start + piece.count; r++) {
-    if (bit(null, r)) continue;
+    if (bit_at_row(null, r)) continue;
     e.least = word[r] < e.least ? word[r] : e.least;
     e.most = word[r] > e.most ? word[r] : e.most;
   }
@@ -81,7 +81,7 @@ tsr_status tsr__match_extent_of(tsr_runtime *rt, const tsr__extent_ask *ask, tsr
   if (!x.found) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
   for (int w = 0; w < workers; w++) x.found[w] = *out;
   int64_t pieces = tsr__piece_count(ask->parts, TSR__PIECE_ROWS);
-  bool done = tsr__parallel_long(rt, "join", pieces, extent_task, &x);
+  bool done = tsr__parallel_long(rt, "join", pieces, key_extent_task, &x);
   for (int w = 0; w < workers; w++) {
     out->least = x.found[w].least < out->least ? x.found[w].least : out->least;
     out->most = x.found[w].most > out->most ? x.found[w].most : out->most;
@@ -91,7 +91,7 @@ tsr_status tsr__match_extent_of(tsr_runtime *rt, const tsr__extent_ask *ask, tsr
 }
 
 /* The owner of each row of a piece, of whichever side. */
-static void own(const owning *o, int side, const tsr__piece *piece)
+static void find_owners(const owning *o, int side, const tsr__piece *piece)
 {
   const tsr__parts *parts = o->ask->parts[side];
   const tsr__packed_keys *packed = o->ask->packed[side];
@@ -100,7 +100,7 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   uint64_t count = (uint64_t)parts->count;
   uint16_t *dest = tsr__cpu_data(o->ask->dest[side][piece->part]), here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
-    /* Unsigned: what lies below wraps to the far end. A left key beyond all right ones meets
+    /* Unsigned: keys below the least wrap to the far end. A left key beyond all right ones meets
      * nothing, and its row stays at home. */
     bool meets = o->any && word[r] - o->least <= o->reach;
     if (o->ranges) {
@@ -116,20 +116,20 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   }
   for (int64_t r = piece->start; null && r < piece->start + piece->count; r++)
     /* Nulls meet nothing. */
-    if (bit(null, r)) dest[r] = here;
+    if (bit_at_row(null, r)) dest[r] = here;
 }
 
-static void own_task(void *user, int64_t task, int worker)
+static void find_owners_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const owning *o = user;
   int64_t left = tsr__piece_count(o->ask->parts[0], TSR__PIECE_ROWS);
   int side = task >= left;
   tsr__piece piece = tsr__piece_of(o->ask->parts[side], TSR__PIECE_ROWS, side ? task - left : task);
-  own(o, side, &piece);
+  find_owners(o, side, &piece);
 }
 
-static void share(owning *o)
+static void share_key_range(owning *o)
 {
   const tsr__match_extent *extent = o->ask->extent;
   uint64_t least = extent->least, most = extent->most, rows = (uint64_t)extent->rows;
@@ -154,12 +154,12 @@ tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, t
   owning o = { .ask = ask, .any = true, .reach = UINT64_MAX };
   int64_t right = tsr__piece_count(ask->parts[1], TSR__PIECE_ROWS);
   int64_t left = tsr__piece_count(ask->parts[0], TSR__PIECE_ROWS);
-  if (ask->packed[1]->words == 1) share(&o);
-  bool done = tsr__parallel_long(rt, "join", left + right, own_task, &o);
+  if (ask->packed[1]->words == 1) share_key_range(&o);
+  bool done = tsr__parallel_long(rt, "join", left + right, find_owners_task, &o);
   return done ? TSR_OK : tsr__cancelled(error, "join");
 }
 
-/* ---- what owners answer ---- */
+/* ---- answers of owners ---- */
 
 static uint32_t matches_of(const tsr__match_table *t, uint32_t row)
 {
@@ -167,7 +167,7 @@ static uint32_t matches_of(const tsr__match_table *t, uint32_t row)
   return t->chained ? t->link[row].length : 1;
 }
 
-static void answer_task(void *user, int64_t task, int worker)
+static void answer_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__match_answer *ask = user;
@@ -200,7 +200,7 @@ static void sum_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__match_answer *ask = user;
-  /* What came to an owner lies by home, so each home's answers are one stretch. */
+  /* The rows that came to an owner lie by home, so each home's answers are one stretch. */
   int parts = ask->matched->parts, owner = (int)(task / parts), home = (int)(task % parts);
   int64_t begin = 0;
   for (int h = 0; h < home; h++) begin += ask->came[h * parts + owner];
@@ -211,7 +211,7 @@ static void sum_task(void *user, int64_t task, int worker)
 tsr_status tsr__match_answers(const tsr__match_answer *ask, tsr__error *error)
 {
   const tsr__matched *m = ask->matched;
-  bool done = tsr__parallel_long(m->rt, "join", m->left_count, answer_task, (void *)ask);
+  bool done = tsr__parallel_long(m->rt, "join", m->left_count, answer_rows_task, (void *)ask);
   done = done &&
          tsr__parallel_long(m->rt, "join", (int64_t)m->parts * m->parts, sum_task, (void *)ask);
   return done ? TSR_OK : tsr__cancelled(error, "join");
@@ -247,7 +247,7 @@ static void link_rows(tsr__match_link *link, uint32_t at, uint32_t count, tsr__p
   }
 }
 
-static void home_task(void *user, int64_t task, int worker)
+static void read_answers_task(void *user, int64_t task, int worker)
 {
   homing *h = user;
   const tsr__match_piece *piece = &h->matched->left[task];
@@ -256,7 +256,8 @@ static void home_task(void *user, int64_t task, int worker)
   const void *answers = tsr__cpu_data(h->ask->answers[piece->part]);
   uint32_t *match = h->matched->match[piece->part], at = (uint32_t)piece->at;
   for (int64_t i = piece->begin; i < piece->end; i++) {
-    uint32_t count = h->ask->dtype == TSR_BOOL ? bit(answers, i) : ((const uint32_t *)answers)[i];
+    uint32_t count =
+        h->ask->dtype == TSR_BOOL ? bit_at_row(answers, i) : ((const uint32_t *)answers)[i];
     /* Answers come by owner; `order` says which left row each is of. */
     match[order[i]] = count ? at : TSR__NO_ROW;
     if (t->chained) link_rows(t->link, at, count, &h->progress, worker);
@@ -264,7 +265,7 @@ static void home_task(void *user, int64_t task, int worker)
   }
 }
 
-static void count_task(void *user, int64_t task, int worker)
+static void count_results_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const homing *h = user;
@@ -272,7 +273,7 @@ static void count_task(void *user, int64_t task, int worker)
 }
 
 /* Turns the pieces' sums into places; `rows` gets each part's right rows. */
-static void place_pieces(tsr__matched *m, int64_t *rows)
+static void place_result_pieces(tsr__matched *m, int64_t *rows)
 {
   for (int64_t i = 0; i < m->left_count; i++) {
     tsr__match_piece *piece = &m->left[i];
@@ -308,13 +309,13 @@ tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__
   tsr_status status = tsr__match_open(rt, ask->parts, ask->how, m, error);
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, measure_task, &h))
     status = tsr__cancelled(error, "join");
-  if (!status) place_pieces(m, m->rows);
+  if (!status) place_result_pieces(m, m->rows);
   if (!status) status = home_memory(m, ask->dtype != TSR_BOOL, m->rows, error);
-  if (!status && !tsr__parallel_progress(&h.progress, m->left_count, home_task, &h))
+  if (!status && !tsr__parallel_progress(&h.progress, m->left_count, read_answers_task, &h))
     status = tsr__cancelled(error, "join");
-  if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_task, &h))
+  if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_results_task, &h))
     status = tsr__cancelled(error, "join");
-  /* They counted right rows until here, and are to count results. */
+  /* `rows` counted right rows until here, and counts results from here on. */
   if (!status) memset(m->rows, 0, (size_t)m->parts * sizeof *m->rows);
   if (!status) status = tsr__match_number(m, error);
   if (status) tsr__match_free(m);

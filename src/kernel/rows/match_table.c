@@ -20,7 +20,7 @@ enum {
   CLEARED = 1 << 20 /* bytes of a range made free at a time */
 };
 
-static bool bit(const uint64_t *bits, int64_t at)
+static bool null_bit_at(const uint64_t *bits, int64_t at)
 {
   return bits && bits[at / 64] >> (at % 64) & 1;
 }
@@ -28,7 +28,7 @@ static bool bit(const uint64_t *bits, int64_t at)
 /* ---- which kind ---- */
 
 /* Keys of nulls say nothing of the range: they are never looked up. */
-static void extent_task(void *user, int64_t task, int worker)
+static void table_extent_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__matched *m = user;
@@ -39,7 +39,7 @@ static void extent_task(void *user, int64_t task, int worker)
   if (t->right_null) piece->count = tsr__bits_count(t->right_null + piece->begin / 64, rows);
   for (int64_t r = piece->begin; t->words == 1 && r < piece->end; r++) {
     uint64_t key = t->right[r];
-    if (piece->count && bit(t->right_null, r)) continue;
+    if (piece->count && null_bit_at(t->right_null, r)) continue;
     least = key < least ? key : least;
     most = key > most ? key : most;
   }
@@ -64,7 +64,7 @@ static void cut_ranges(const tsr__matched *m, tsr__match_table *t)
 /* Places of four bytes are no more memory than a hash table's slots as long as there are four a
  * slot, and looking up is one read without a hash. The last place, head[span], is for keys outside
  * of the range and stays free. */
-static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
+static void choose_table_kind(tsr__match_table *t, uint64_t least, uint64_t most)
 {
   uint64_t rows = (uint64_t)t->right_rows;
   uint64_t span = most >= least ? most - least : 0;
@@ -81,7 +81,7 @@ static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
 
 tsr_status tsr__match_choose(tsr__matched *m, tsr__error *error)
 {
-  if (!tsr__parallel_long(m->rt, "join", m->right_count, extent_task, m))
+  if (!tsr__parallel_long(m->rt, "join", m->right_count, table_extent_task, m))
     return tsr__cancelled(error, "join");
   /* Told as one way for all parts. */
   m->direct = true;
@@ -96,7 +96,7 @@ tsr_status tsr__match_choose(tsr__matched *m, tsr__error *error)
     }
     /* No nulls were met, so none are asked for on the way. */
     if (!nulls) m->table[p].right_null = NULL;
-    choose(&m->table[p], least, most);
+    choose_table_kind(&m->table[p], least, most);
     cut_ranges(m, &m->table[p]);
     m->direct = m->direct && m->table[p].direct;
   }
@@ -156,8 +156,8 @@ static bool same_right(const tsr__match_table *t, int64_t a, int64_t b)
   return true;
 }
 
-/* Where a key of this hash starts, and the mask of the range that it wraps in. Ranges are the top
- * bits, so that a range is a stretch of slots and its keys can be told from the hash. */
+/* The first slot for a key with this hash, and the mask of the range that the key wraps in. Ranges
+ * are the top bits, so that a range is a stretch of slots and its keys are known from the hash. */
 static uint64_t home(const tsr__match_table *t, uint64_t hash)
 {
   return hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - t->slot_bits);
@@ -187,7 +187,7 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
       if (slot->key == key && (t->words == 1 || same_right(t, slot->row, row))) break;
       at = around(t, at);
       f->steps++;
-      /* Keys can be chosen to crowd only by who knows the seed; equal keys share a slot. A full
+      /* Only an author of keys who knew the seed could crowd them; equal keys share a slot. A full
        * range is still possible where its share of keys is too large. */
       if (at == first) {
         f->full = true;
@@ -200,7 +200,7 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
 }
 
 /* The slots of one range: first .. first + count - 1. */
-static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint64_t *count)
+static void slots_of_range(const tsr__match_table *t, int range, uint64_t *first, uint64_t *count)
 {
   /* A direct table has a place a key, a hash table slots. */
   uint64_t all = t->direct ? t->span : UINT64_C(1) << t->slot_bits;
@@ -208,13 +208,13 @@ static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint
   *count = all * (uint64_t)(range + 1) / (uint64_t)t->ranges - *first;
 }
 
-/* A little at a time, for fresh memory is slow. False: cancelled. All ones: TSR__NO_ROW for
+/* Clears a little at a time, for fresh memory is slow. False: cancelled. All ones: TSR__NO_ROW for
  * heads, and a slot whose row is TSR__NO_ROW. The last range of a direct table clears the place
- * behind it, too. */
+ * after it, too. */
 static bool clear_range(tsr__match_table *t, const fill *f)
 {
   uint64_t first, count;
-  range_of(t, f->range, &first, &count);
+  slots_of_range(t, f->range, &first, &count);
   bool last = f->range + 1 == t->ranges;
   char *at = t->direct ? (char *)&t->head[first] : (char *)&t->slot[first];
   size_t left = t->direct ? (count + last) * sizeof *t->head : count * sizeof *t->slot;
@@ -233,13 +233,13 @@ static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end
   uint32_t held[HELD];
   uint64_t first, count;
   int n = 0;
-  range_of(t, f->range, &first, &count);
+  slots_of_range(t, f->range, &first, &count);
   first += t->least;
   for (int64_t r = end - 1; r >= begin; r--) {
     held[n] = (uint32_t)r;
     /* Unsigned: keys below `first` wrap to large numbers and are not below `count`. Written always;
      * counted where it belongs to the range and is no null. */
-    n += (t->right[r] - first < count) & !bit(t->right_null, r);
+    n += (t->right[r] - first < count) & !null_bit_at(t->right_null, r);
     if (n < HELD) continue;
     f->chained |= put_direct(t, held, n);
     n = 0;
@@ -253,13 +253,13 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
   uint32_t held[HELD];
   uint64_t hashes[HELD], first, count;
   int n = 0;
-  range_of(t, f->range, &first, &count);
-  /* Once a range is full what is in it is of no use. */
+  slots_of_range(t, f->range, &first, &count);
+  /* Once a range is full its entries are of no use. */
   for (int64_t r = end - 1; r >= begin && !f->full; r--) {
     uint64_t hash = tsr__key_place(t->seed, t->right + r, t->right_rows, t->words);
     held[n] = (uint32_t)r;
     hashes[n] = hash;
-    n += (int)(home(t, hash) - first < count) & (int)!bit(t->right_null, r);
+    n += (int)(home(t, hash) - first < count) & (int)!null_bit_at(t->right_null, r);
     if (n < HELD) continue;
     put_hash(t, f, held, hashes, n);
     n = 0;
@@ -289,8 +289,8 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
 {
   build b = { .matched = m, .progress = { .rt = m->rt, .what = "join" } };
   int64_t count = 0, longest = 0;
-  /* As many rounds as the part with most rows has blocks; others have nothing to do in the last
-   * ones. */
+  /* The part with most rows decides the rounds; other parts have nothing to do in the last
+   * rounds. */
   for (int p = 0; p < m->parts; p++) {
     if (!wanted[p]) continue;
     count += m->table[p].ranges;
@@ -343,7 +343,7 @@ tsr_status tsr__match_build(tsr__matched *m, tsr__error *error)
 
 /* ---- looking up ---- */
 
-/* A key outside of the range finds the place behind the last, which is free: no branch. */
+/* A key outside of the range finds the place after the last, which is free: no branch. */
 static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
   const uint64_t *key = t->left;
@@ -355,8 +355,9 @@ static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, 
   }
 }
 
-/* Of one word the slot holds the key; of several the hash, and the words are compared. */
-static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
+/* A slot holds a key of one word itself; a key of several words has its hash there, and the words
+ * are compared. */
+static uint32_t find_right_row(const tsr__match_table *t, uint64_t hash, int64_t row)
 {
   uint64_t key = t->words == 1 ? t->left[row] : hash, first = home(t, hash), at = first;
   do {
@@ -371,7 +372,7 @@ static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
   return TSR__NO_ROW;
 }
 
-/* The slots of GROUP rows are fetched before the first is looked at. So memory is waited for once,
+/* The slots of GROUP rows are fetched before the first is looked at. A group waits for memory once,
  * not once a row. */
 static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
@@ -382,7 +383,7 @@ static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, ui
       hash[i] = tsr__key_place(t->seed, t->left + from + i, t->left_rows, t->words);
       __builtin_prefetch(&t->slot[home(t, hash[i])]);
     }
-    for (int i = 0; i < some; i++) match[from + i] = look_up(t, hash[i], from + i);
+    for (int i = 0; i < some; i++) match[from + i] = find_right_row(t, hash[i], from + i);
   }
 }
 

@@ -4,14 +4,14 @@
  *   by 1s       31 11 12 32       count (a task a piece), settle (here), deal (a task a piece)
  *   by 10s      11 12 31 32
  *
- * Dealing is stable, so what the digits before have put in order stays so. Records are collected to
- * lines of the cache before they are written, which then pass it: a digit reads and writes each
- * record once, whatever the records are.
+ * Dealing is stable, so the order by earlier digits stays. Records are collected to lines of the
+ * cache before they are written, which then pass it: a digit reads and writes each record once,
+ * whatever the records are.
  *
- * Invariant: a piece's records of a digit go behind those of the pieces before it.
+ * Invariant: a piece's records of a digit go after those of the pieces before it.
  *
- * What lies where:
- *   tally    [piece][digit]     how many records, then where the piece's first one goes */
+ * Memory:
+ *   tally    [piece][digit]     records, then the place of the piece's first record */
 #include "kernel/rows/radix.h"
 
 #include "kernel/device/put_line.h"
@@ -23,7 +23,7 @@ enum {
   LINE = 64,
   LEAST = 1 << 15, /* records of a piece: so many that most lines of a digit are the piece's own, */
   MOST = 1 << 20,  /* so few that all workers have some, */
-  SHARE = 8        /* as many each, if there are */
+  SHARE = 8        /* tasks a worker, if pieces allow */
 };
 
 /* A worker's own: lines that fill, where each digit's next record goes and its first went. */
@@ -51,7 +51,7 @@ typedef struct sorter {
 
 /* Bits that are equal in all records need no pass; those between the first and the last that differ
  * are cut into digits of about one width. */
-static plan plan_of(uint64_t differ)
+static plan plan_digits(uint64_t differ)
 {
   if (!differ) return (plan){ 0 };
   int from = __builtin_ctzll(differ), bits = 64 - __builtin_clzll(differ) - from;
@@ -77,7 +77,7 @@ static digit digit_of(const sorter *s, int part)
   for (int64_t i = 0; i < piece.count; i++) \
   tally[(uint32_t)(((const T *)at)[i] >> d.shift) & d.mask]++
 
-static void count_task(void *user, int64_t task, int worker)
+static void count_digits_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const sorter *s = user;
@@ -96,7 +96,7 @@ static void count_task(void *user, int64_t task, int worker)
 static void settle_part(uint32_t *tally, int64_t pieces, uint32_t digits)
 {
   uint32_t next[DIGITS] = { 0 };
-  /* First over all pieces: where each digit begins; then piece by piece within it. */
+  /* Finds where each digit begins over all pieces, then piece by piece within it. */
   for (int64_t p = 0; p < pieces; p++)
     for (uint32_t d = 0; d < digits; d++) next[d] += tally[p * DIGITS + d];
   for (uint32_t d = 0, at = 0; d < digits; d++) {
@@ -113,7 +113,7 @@ static void settle_part(uint32_t *tally, int64_t pieces, uint32_t digits)
 }
 
 /* Serial: it reads as many numbers as there are pieces times digits, and no record. */
-static void settle(const sorter *s)
+static void place_digits(const sorter *s)
 {
   uint32_t *tally = s->tally;
   for (int p = 0; p < s->live.count; p++) {
@@ -125,9 +125,9 @@ static void settle(const sorter *s)
 
 /* ---- deal ------------------------------------------------------------------------------------ */
 
-/* The line that ends with record `end` - 1, or what of it is the piece's own: at its ends lines are
- * its neighbours', too. */
-static void flush(const room *r, uint32_t d, int64_t end, int size, char *to)
+/* Writes the line that ends with record `end` - 1, or the piece's own records in it: a piece shares
+ * the lines at its ends with its neighbours. */
+static void flush_record_line(const room *r, uint32_t d, int64_t end, int size, char *to)
 {
   int64_t slots = LINE / size, start = (end - 1) / slots * slots;
   int64_t first = r->first[d] > start ? r->first[d] : start;
@@ -140,20 +140,20 @@ static void flush(const room *r, uint32_t d, int64_t end, int size, char *to)
 
 /* A line is full when its last place is taken, counted in places of the result, so that full lines
  * are whole lines of memory. */
-#define DEAL(name, T)                                                                \
-  static void name(const T *in, int64_t n, digit by, room *r, char *to)              \
-  {                                                                                  \
-    enum { SLOTS = LINE / sizeof(T) };                                               \
-    for (int64_t i = 0; i < n; i++) {                                                \
-      uint32_t d = (uint32_t)(in[i] >> by.shift) & by.mask, at = r->next[d]++;       \
-      ((T *)(void *)r->line[d])[at % SLOTS] = in[i];                                 \
-      if (at % SLOTS == SLOTS - 1) flush(r, d, (int64_t)at + 1, (int)sizeof(T), to); \
-    }                                                                                \
+#define DEAL(name, T)                                                                            \
+  static void name(const T *in, int64_t n, digit by, room *r, char *to)                          \
+  {                                                                                              \
+    enum { SLOTS = LINE / sizeof(T) };                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                            \
+      uint32_t d = (uint32_t)(in[i] >> by.shift) & by.mask, at = r->next[d]++;                   \
+      ((T *)(void *)r->line[d])[at % SLOTS] = in[i];                                             \
+      if (at % SLOTS == SLOTS - 1) flush_record_line(r, d, (int64_t)at + 1, (int)sizeof(T), to); \
+    }                                                                                            \
   }
 DEAL(deal_narrow, uint32_t)
 DEAL(deal_wide, uint64_t)
 
-static void deal_task(void *user, int64_t task, int worker)
+static void deal_digits_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
   room *r = &s->rooms[worker];
@@ -166,10 +166,10 @@ static void deal_task(void *user, int64_t task, int worker)
   memcpy(r->first, r->next, ((size_t)by.mask + 1) * sizeof *r->first);
   if (size == 4) deal_narrow((const uint32_t *)(const void *)at, piece.count, by, r, to);
   else deal_wide((const uint64_t *)(const void *)at, piece.count, by, r, to);
-  /* What is left: lines that are not full, and those whose rest is another piece's. */
+  /* The rest: lines that are not full, and lines shared with another piece. */
   for (uint32_t d = 0; d <= by.mask; d++)
     if (r->next[d] > r->first[d] && r->next[d] % (uint32_t)(LINE / size))
-      flush(r, d, r->next[d], size, to);
+      flush_record_line(r, d, r->next[d], size, to);
   tsr__put_done();
 }
 
@@ -202,10 +202,10 @@ static bool start_pass(sorter *s)
 static tsr_status run_pass(sorter *s, tsr__error *error)
 {
   int64_t pieces = tsr__piece_count(&s->live, s->piece);
-  if (!tsr__parallel_long(s->rt, "sort", pieces, count_task, s))
+  if (!tsr__parallel_long(s->rt, "sort", pieces, count_digits_task, s))
     return tsr__cancelled(error, "sort");
-  settle(s);
-  if (!tsr__parallel_long(s->rt, "sort", pieces, deal_task, s))
+  place_digits(s);
+  if (!tsr__parallel_long(s->rt, "sort", pieces, deal_digits_task, s))
     return tsr__cancelled(error, "sort");
   /* The buffers change roles; after the last pass `at` has the result. */
   for (int p = 0; p < s->live.count; p++) {
@@ -232,7 +232,7 @@ tsr_status tsr__radix_sort(tsr_runtime *rt, const tsr__radix *job, tsr__error *e
     status = tsr__error_set(error, TSR_ENOMEM,
                             "sort: no memory for the counts of keys; free some arrays");
   s.plans = (plan *)(s.rows + parts);
-  for (size_t p = 0; p < parts && !status; p++) s.plans[p] = plan_of(job->differ[p]);
+  for (size_t p = 0; p < parts && !status; p++) s.plans[p] = plan_digits(job->differ[p]);
   for (; !status && start_pass(&s); s.pass++) status = run_pass(&s, error);
   tsr__del(heap, s.rows, list);
   tsr__del(heap, s.tally, tallies + sizeof(uint32_t));

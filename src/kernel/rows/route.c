@@ -14,7 +14,7 @@ typedef struct order_job {
 } order_job;
 
 /* The part of a piece, and the piece's number within it. */
-static int part_of(const tsr__parts *parts, int64_t *piece)
+static int part_of_piece(const tsr__parts *parts, int64_t *piece)
 {
   int p = 0;
   for (int64_t here; *piece >= (here = (parts->rows[p] + ORDER_ROWS - 1) / ORDER_ROWS); p++)
@@ -23,13 +23,13 @@ static int part_of(const tsr__parts *parts, int64_t *piece)
 }
 
 /* How many rows of a piece go to each part. */
-static void tally_task(void *user, int64_t task, int worker)
+static void count_destinations_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const order_job *job = user;
   const tsr__parts *parts = job->routes->parts;
   int64_t *tally = job->tally + task * parts->count, piece = task;
-  int p = part_of(parts, &piece);
+  int p = part_of_piece(parts, &piece);
   int64_t first = piece * ORDER_ROWS, end = first + ORDER_ROWS;
   if (end > parts->rows[p]) end = parts->rows[p];
   const uint16_t *dest = tsr__cpu_data(job->routes->dest[p]);
@@ -37,13 +37,13 @@ static void tally_task(void *user, int64_t task, int worker)
 }
 
 /* The same walk again, now with a place for each row. */
-static void place_task(void *user, int64_t task, int worker)
+static void place_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const order_job *job = user;
   const tsr__parts *parts = job->routes->parts;
   int64_t *next = job->tally + task * parts->count, piece = task;
-  int p = part_of(parts, &piece);
+  int p = part_of_piece(parts, &piece);
   int64_t first = piece * ORDER_ROWS, end = first + ORDER_ROWS;
   if (end > parts->rows[p]) end = parts->rows[p];
   const uint16_t *dest = tsr__cpu_data(job->routes->dest[p]);
@@ -54,7 +54,7 @@ static void place_task(void *user, int64_t task, int worker)
 /* From rows a piece to places: destinations in order, and the pieces of a part within each. The
  * matrix of tallies is read by destination: all pieces' rows for part 0, then those for part 1,
  * so that the order is stable. */
-static void number_pieces(const order_job *job)
+static void number_destinations(const order_job *job)
 {
   const tsr__parts *parts = job->routes->parts;
   int count = parts->count;
@@ -90,10 +90,11 @@ tsr_status tsr__route_rows(tsr_runtime *rt, const tsr__routes *routes, tsr__erro
                             "exchange: no memory for the counts of %lld pieces of rows for %d "
                             "devices; free some arrays",
                             (long long)pieces, parts->count);
-  if (!status && !tsr__parallel_long(rt, "exchange", pieces, tally_task, &job))
+  if (!status && !tsr__parallel_long(rt, "exchange", pieces, count_destinations_task, &job))
     status = tsr__cancelled(error, "exchange");
-  if (!status) number_pieces(&job);
-  if (!status && routes->order && !tsr__parallel_long(rt, "exchange", pieces, place_task, &job))
+  if (!status) number_destinations(&job);
+  if (!status && routes->order &&
+      !tsr__parallel_long(rt, "exchange", pieces, place_rows_task, &job))
     status = tsr__cancelled(error, "exchange");
   tsr__del(&rt->heap, job.tally, size);
   if (status && routes->order) tsr__index_free(rt, routes->order);

@@ -1,6 +1,6 @@
 /* The relational part of the device table: whatever reads or writes rows, as columns.h, match.h and
- * group_homes.h describe it. Rooms above kernel/ call these entries and nothing below them; what
- * only holds buffers (indices, packed keys and their release) they call as it is. */
+ * group_homes.h describe it. Rooms above kernel/ call these entries and nothing below them;
+ * functions that only hold buffers (indices, packed keys and their release) they call directly. */
 #ifndef TSR_KERNEL_ROWS_H
 #define TSR_KERNEL_ROWS_H
 

@@ -5,9 +5,9 @@
  *   leaves               1 2 2    7 8 9            each bucket is sorted inside the cache
  *   order                5 1 3    2 4 0
  *
- * Where the borders of the buckets lie is learned from a sample: equal steps if the words are
- * spread evenly, else its quantiles; a word that is frequent gets a bucket to itself, which is
- * sorted as it is. Rounds and leaves are tasks over all parts at once.
+ * A sample proposes the borders of the buckets: equal steps if the words are spread evenly, else
+ * its quantiles; a word that is frequent gets a bucket to itself, which is sorted as it is. Rounds
+ * and leaves are tasks over all parts at once.
  *
  * Invariants: buckets are cut stably and leaves sorted stably, so equal words keep their order
  * whatever the sample says. A segment's rows stay within its own range of the part's buffers, so a
@@ -40,20 +40,20 @@ typedef struct segment {
   int64_t start, count;
 } segment;
 
-/* How a segment is cut: by equal steps from `least`, or by borders (bucket b: words from border[b
- * - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth` levels, which
- * a search walks without branches. */
+/* The buckets of a segment: by equal steps from `least`, or by borders (bucket b holds words from
+ * border[b - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth`
+ * levels, which a search walks without branches. */
 typedef struct cut {
   segment from;
   bool steps;
-  int shift, buckets, depth; /* of the padded borders */
+  int shift, buckets, depth; /* depth of the padded borders */
   uint64_t least;
-  int64_t first_piece; /* of all pieces of the round */
-  uint32_t *tally;     /* [piece * buckets + b]: rows, then where in the segment they go */
+  int64_t first_piece; /* number among all pieces of the round */
+  uint32_t *tally;     /* [piece * buckets + b]: rows, then their place in the segment */
   uint64_t border[MOST];
 } cut;
 
-/* What one part sorts; `unsorted` as soon as one word is below the one before it. */
+/* The words that one part sorts; `unsorted` as soon as one word is below the one before it. */
 typedef struct lane {
   const uint64_t *in; /* the words, and which rows they are of (NULL: 0, 1, 2, ...) */
   const uint32_t *in_at;
@@ -84,21 +84,21 @@ typedef struct sorter {
 } sorter;
 
 /* A segment's words, where its level lies. */
-static const uint64_t *words_of(const sorter *s, const segment *g)
+static const uint64_t *words_of_segment(const sorter *s, const segment *g)
 {
   const lane *l = &s->lanes[g->part];
   return (g->level ? l->word[(g->level - 1) & 1] : l->in) + g->start;
 }
 
 /* NULL: the identity, of a whole part. */
-static const uint32_t *rows_of(const sorter *s, const segment *g)
+static const uint32_t *rows_of_segment(const sorter *s, const segment *g)
 {
   const lane *l = &s->lanes[g->part];
   const uint32_t *at = g->level ? l->at[(g->level - 1) & 1] : l->in_at;
   return at ? at + g->start : NULL;
 }
 
-static tsr_status no_memory(tsr__error *error)
+static tsr_status no_sort_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "sort: no memory for the plan of a sort; free some arrays");
@@ -107,15 +107,15 @@ static tsr_status no_memory(tsr__error *error)
 /* ---- choosing borders ------------------------------------------------------------------------ */
 
 /* The place of the highest bit, counted from 1. */
-static int bits_of(uint64_t value)
+static int highest_bit_of(uint64_t value)
 {
   return value ? 64 - __builtin_clzll(value) : 0;
 }
 
 /* Words of a segment at places that are spread but not regular, in order. Places are the same on
  * every run, and a hash of the number keeps them from meeting a period in the data. */
-static const uint64_t *take_sample(const segment *g, const uint64_t *word, int wanted,
-                                   tsr__sort_room *room)
+static const uint64_t *sample_segment(const segment *g, const uint64_t *word, int wanted,
+                                      tsr__sort_room *room)
 {
   int64_t stride = g->count / wanted;
   /* One word of each stride of rows, so that the sample covers the segment. */
@@ -136,13 +136,13 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
 {
   uint64_t spread = sample[count - 1] - sample[0];
   /* A power of two, so that the step of a word is a shift. */
-  int shift = bits_of(spread) - bits_of((uint64_t)wanted - 1) - 1;
+  int shift = highest_bit_of(spread) - highest_bit_of((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
   /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
   if (!spread) return false;
-  /* Of the sample, what three quarters of a leaf's rows are of the segment; `run` counts those in
-   * one step. */
+  /* The sample's share of three quarters of a leaf's rows; `run` counts sampled words in one
+   * step. */
   int64_t most = TSR__SORT_LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
   for (int i = 0; shift && i < count; i++) {
     bool same = i && (sample[i] - sample[0]) >> shift == (sample[i - 1] - sample[0]) >> shift;
@@ -195,7 +195,8 @@ static void plan_task(void *user, int64_t task, int worker)
   /* A power of two of buckets, each with a leaf's share or somewhat more. */
   while (wanted < MOST && (int64_t)wanted * TARGET < c->from.count) wanted *= 2;
   int count = wanted * SAMPLES;
-  const uint64_t *sample = take_sample(&c->from, words_of(s, &c->from), count, &s->room[worker]);
+  const uint64_t *sample =
+      sample_segment(&c->from, words_of_segment(s, &c->from), count, &s->room[worker]);
   if (!cut_in_steps(c, sample, count, wanted)) cut_by_borders(c, sample, count, wanted);
 }
 
@@ -210,7 +211,7 @@ typedef struct round_piece {
 
 /* Pieces are numbered over all cuts of a round; the last cut that begins at or before the task is
  * its own. */
-static round_piece piece_of(const sorter *s, int64_t task)
+static round_piece round_piece_of(const sorter *s, int64_t task)
 {
   int64_t low = 0, high = s->cut_count - 1;
   while (low < high) {
@@ -218,14 +219,14 @@ static round_piece piece_of(const sorter *s, int64_t task)
     if (s->cuts[middle].first_piece <= task) low = middle;
     else high = middle - 1;
   }
-  /* Rows of a piece within its segment; the last one has what is left. */
+  /* Rows of a piece within its segment; the last piece has the rest. */
   const cut *c = &s->cuts[low];
   int64_t number = task - c->first_piece, start = number * PIECE, rest = c->from.count - start;
   return (round_piece){ c, &c->from, start, rest < PIECE ? rest : PIECE,
                         c->tally + number * c->buckets };
 }
 
-/* Words outside of what the sample showed go to the ends. */
+/* Words outside of the sample's range go to the ends. */
 static void bucket_by_steps(const cut *c, const uint64_t *word, int64_t n, uint16_t *bucket)
 {
   uint64_t last = (uint64_t)c->buckets - 1;
@@ -241,8 +242,8 @@ static void bucket_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const sorter *s = user;
-  round_piece p = piece_of(s, task);
-  const uint64_t *word = words_of(s, p.from) + p.start;
+  round_piece p = round_piece_of(s, task);
+  const uint64_t *word = words_of_segment(s, p.from) + p.start;
   uint16_t *bucket = s->lanes[p.from->part].bucket + p.from->start + p.start;
   if (p.cut->steps) bucket_by_steps(p.cut, word, p.count, bucket);
   else
@@ -258,12 +259,12 @@ static void bucket_task(void *user, int64_t task, int worker)
 static void scatter_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
-  round_piece p = piece_of(s, task);
+  round_piece p = round_piece_of(s, task);
   const lane *l = &s->lanes[p.from->part];
   int to = p.from->level & 1;
   int64_t base = p.from->start;
-  const uint32_t *at = rows_of(s, p.from);
-  tsr__sort_deal job = { .word = words_of(s, p.from) + p.start,
+  const uint32_t *at = rows_of_segment(s, p.from);
+  tsr__sort_deal job = { .word = words_of_segment(s, p.from) + p.start,
                          .at = at ? at + p.start : NULL,
                          .first_row = (uint32_t)p.start,
                          .bucket = l->bucket + base + p.start,
@@ -340,11 +341,11 @@ static bool level_room(sorter *s, const segment *g)
 }
 
 /* Takes the big segments as the cuts of a round. */
-static tsr_status start_round(sorter *s)
+static tsr_status start_sort_round(sorter *s)
 {
   tsr__heap *heap = &s->rt->heap;
   if (!tsr__grow(heap, (void **)&s->cuts, &s->cut_room, s->big_count, sizeof *s->cuts))
-    return no_memory(s->error);
+    return no_sort_memory(s->error);
   s->cut_count = (int64_t)s->big_count;
   s->big_count = 0;
   /* The list of big segments is read to its end before the round adds to it again. */
@@ -356,7 +357,7 @@ static tsr_status start_round(sorter *s)
 }
 
 /* Numbers the pieces of all cuts and shares the tallies out: a row of counts for each piece. */
-static int64_t number_pieces(sorter *s)
+static int64_t number_cut_pieces(sorter *s)
 {
   int64_t pieces = 0;
   size_t tallies = 0;
@@ -368,7 +369,7 @@ static int64_t number_pieces(sorter *s)
   }
   if (!tsr__grow(&s->rt->heap, (void **)&s->tally, &s->tally_room, tallies, sizeof *s->tally))
     return -1;
-  /* As long as the list stays where it is: pointers are given out after it grew. */
+  /* Pointers into the list are given out after it grew, as growing moves it. */
   uint32_t *next = s->tally;
   for (int64_t i = 0; i < s->cut_count; i++) {
     cut *c = &s->cuts[i];
@@ -381,24 +382,24 @@ static int64_t number_pieces(sorter *s)
 /* plan (a task a segment), bucket (a task a piece), settle (here), scatter (a task a piece). */
 static tsr_status run_round(sorter *s)
 {
-  tsr_status status = start_round(s);
+  tsr_status status = start_sort_round(s);
   if (status) return status;
   if (!tsr__parallel_long(s->rt, "sort", s->cut_count, plan_task, s))
     return tsr__cancelled(s->error, "sort");
-  int64_t pieces = number_pieces(s);
-  if (pieces < 0) return no_memory(s->error);
+  int64_t pieces = number_cut_pieces(s);
+  if (pieces < 0) return no_sort_memory(s->error);
   if (!tsr__parallel_long(s->rt, "sort", pieces, bucket_task, s))
     return tsr__cancelled(s->error, "sort");
   for (int64_t i = 0; i < s->cut_count; i++)
-    if (!settle_cut(s, &s->cuts[i])) return no_memory(s->error);
+    if (!settle_cut(s, &s->cuts[i])) return no_sort_memory(s->error);
   if (!tsr__parallel_long(s->rt, "sort", pieces, scatter_task, s))
     return tsr__cancelled(s->error, "sort");
   return TSR_OK;
 }
 
-/* ---- what is in order already ---------------------------------------------------------------- */
+/* ---- rows that are in order already ---------------------------------------------------------- */
 
-static void look_task(void *user, int64_t task, int worker)
+static void look_for_order_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const sorter *s = user;
@@ -417,12 +418,13 @@ static void look_task(void *user, int64_t task, int worker)
 }
 
 /* Each part as a segment, or in pieces that are left as they are. Data that is sorted already is
- * common, and costs one look. Its pieces are leaves to be left as they are, many, so that all
- * workers write the identity. */
+ * common, and costs one look. Pieces of sorted data become many leaves that stay as they are, so
+ * that all workers write the identity. */
 static tsr_status first_segments(sorter *s)
 {
   for (int p = 0; p < s->parts->count; p++) atomic_store(&s->lanes[p].unsorted, false);
-  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), look_task, s))
+  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS),
+                          look_for_order_task, s))
     return tsr__cancelled(s->error, "sort");
   for (int p = 0; p < s->parts->count; p++) {
     /* A part that is unsorted is one segment. */
@@ -430,7 +432,7 @@ static tsr_status first_segments(sorter *s)
     int64_t rows = s->parts->rows[p], step = sorted ? PIECE : rows;
     for (int64_t at = 0; at < rows; at += step) {
       segment g = { p, 0, sorted, at, rows - at < step ? rows - at : step };
-      if (!add_segment(s, &g)) return no_memory(s->error);
+      if (!add_segment(s, &g)) return no_sort_memory(s->error);
     }
   }
   return TSR_OK;
@@ -449,11 +451,12 @@ static void leaf_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
   const segment *g = &s->leaf[task];
-  const uint32_t *at = rows_of(s, g);
+  const uint32_t *at = rows_of_segment(s, g);
   uint32_t *out = s->lanes[g->part].out + g->start;
   if (g->constant) keep_order(g, at, out);
   else
-    tsr__sort_leaf_rows(&s->room[worker], &(tsr__sort_leaf){ words_of(s, g), at, g->count, out });
+    tsr__sort_leaf_rows(&s->room[worker],
+                        &(tsr__sort_leaf){ words_of_segment(s, g), at, g->count, out });
 }
 
 /* Sorts every lane by its words; `out` of the lanes gets the rows. Rounds until every segment is
@@ -478,7 +481,7 @@ typedef struct take_job {
 } take_job;
 
 /* The next word of each key in the order found so far: reads that jump, once a word. */
-static void take_task(void *user, int64_t task, int worker)
+static void take_next_word_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const take_job *job = user;
@@ -494,7 +497,7 @@ static void take_task(void *user, int64_t task, int worker)
 typedef struct chain {
   tsr__index *index, other;
   tsr__buffer **buffers; /* a part's words in the order found so far */
-  const uint64_t **word; /* of the key */
+  const uint64_t **word; /* the key's words */
   uint64_t **taken;
 } chain;
 
@@ -508,8 +511,8 @@ static tsr_status chain_new(sorter *s, chain *c)
 {
   int parts = s->parts->count;
   c->buffers = tsr__new(&s->rt->heap, chain_size(parts));
-  if (!c->buffers) return no_memory(s->error);
-  /* The block goes on behind the buffers' list. */
+  if (!c->buffers) return no_sort_memory(s->error);
+  /* The block goes on after the buffers' list. */
   c->word = (const uint64_t **)(c->buffers + parts);
   c->taken = (uint64_t **)(c->word + parts);
   for (int p = 0; p < parts; p++) {
@@ -530,7 +533,7 @@ static void chain_free(sorter *s, chain *c)
   tsr__index_free(s->rt, &c->other);
 }
 
-/* Orders change places: what was found is read while the other is written. */
+/* The two orders change places: the found order is read while the other is written. */
 static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chain *c)
 {
   tsr__index found = *c->index;
@@ -544,8 +547,8 @@ static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chai
     s->lanes[p].out = c->index->at[p];
   }
   take_job job = { s, c->word, c->taken };
-  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), take_task,
-                          &job))
+  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS),
+                          take_next_word_task, &job))
     return tsr__cancelled(s->error, "sort");
   return sort_lanes(s);
 }
@@ -575,7 +578,7 @@ static tsr_status sorter_new(sorter *s)
   s->lanes = tsr__new(heap, parts * sizeof *s->lanes);
   s->buffers = tsr__new(heap, parts * LANE_BUFFERS * sizeof *s->buffers);
   s->room = tsr__new_raw(heap, (size_t)s->workers * sizeof *s->room);
-  return s->lanes && s->buffers && s->room ? TSR_OK : no_memory(s->error);
+  return s->lanes && s->buffers && s->room ? TSR_OK : no_sort_memory(s->error);
 }
 
 static void sorter_free(sorter *s)

@@ -1,4 +1,4 @@
-/* Inside kernel/: what the files of the sort share. */
+/* Inside kernel/: declarations that the files of the sort share. */
 #ifndef TSR_KERNEL_SORT_H
 #define TSR_KERNEL_SORT_H
 

@@ -1,10 +1,10 @@
-/* Scattering rows to hundreds of buckets without reading what is overwritten.
+/* Scattering rows to hundreds of buckets without reading the overwritten lines.
  *
  *   bucket b      .... |################|################|###.....        lines of 16 rows
  *   collected                                              ^ 3 rows wait in the cache for 13 more
  *
- * A line is written at once and past the caches, so memory sees each row once. The lines at both
- * ends of a piece's share are its neighbours' too: of those only the own rows are written.
+ * A line is written at once and past the caches, so memory sees each row once. A piece shares the
+ * lines at both ends with its neighbours: only its own rows are written there.
  *
  * Invariant: lines start at multiples of 16 rows of the buffer, whose memory is 64-byte aligned. */
 #include "kernel/device/put_line.h"
@@ -13,7 +13,8 @@
 enum { LINE = TSR__CUT_LINE };
 
 /* The rows of the line that ends before `end`, from the piece's own first on. */
-static void flush(const tsr__sort_room *room, const tsr__sort_deal *job, int b, int64_t end)
+static void flush_bucket_line(const tsr__sort_room *room, const tsr__sort_deal *job, int b,
+                              int64_t end)
 {
   int64_t line = (end - 1) / LINE * LINE, first = room->first[b] > line ? room->first[b] : line;
   if (first == line && end == line + LINE) {
@@ -35,9 +36,10 @@ void tsr__sort_deal_rows(tsr__sort_room *room, const tsr__sort_deal *job)
     int64_t to = room->next[b]++;
     room->word[b][to % LINE] = job->word[i];
     room->at[b][to % LINE] = job->at ? job->at[i] : job->first_row + (uint32_t)i;
-    if (to % LINE == LINE - 1) flush(room, job, b, to + 1);
+    if (to % LINE == LINE - 1) flush_bucket_line(room, job, b, to + 1);
   }
   for (int b = 0; b < job->buckets; b++)
-    if (room->next[b] % LINE && room->next[b] > room->first[b]) flush(room, job, b, room->next[b]);
+    if (room->next[b] % LINE && room->next[b] > room->first[b])
+      flush_bucket_line(room, job, b, room->next[b]);
   tsr__put_done();
 }

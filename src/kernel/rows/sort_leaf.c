@@ -2,12 +2,11 @@
  *
  *   word    64 bits          record   | top 48 bits of (word - least) | place |
  *
- * Records are radix sorted by the few top bits that tell most of them apart; an insertion sort puts
- * right what is left, for words spread anyhow evenly a step a row. Where it needs more than that,
- * the digits below are sorted as well. Words that differ only below the 48 bits are told apart
- * at last, run by run.
+ * Records are radix sorted by the few top bits that tell most of them apart; an insertion sort does
+ * the rest, about a step a row for evenly spread words. If it needs more steps, the digits below
+ * are sorted as well. Words that differ only below the 48 bits are told apart at last, run by run.
  *
- * Invariant: wherever two records have equal keys, the place decides, so the order is stable. */
+ * Invariant: the place decides between records with equal keys, so the order is stable. */
 #include "kernel/rows/sort.h"
 
 /* A place among 65,536 rows takes 16 bits; DIGIT bits make 512 counters of 4 bytes, which leave
@@ -19,7 +18,7 @@ typedef struct records {
   int64_t count;
 } records;
 
-static int bits_of(uint64_t value)
+static int width_of_value(uint64_t value)
 {
   return value ? 64 - __builtin_clzll(value) : 0;
 }
@@ -52,7 +51,7 @@ static void radix(records *r, int from, int end, uint32_t *tally)
 
 /* False: patience ran out, and the records are in some order that keeps equal keys as they were.
  * Records that a radix sort has nearly put in order move by a few places each. `patience` bounds
- * what happens if they do not, so that no input makes it quadratic. */
+ * the moves, so that no input makes it quadratic. */
 static bool insertion(uint64_t *record, int64_t count, int64_t patience)
 {
   for (int64_t i = 1; i < count; i++) {
@@ -66,16 +65,16 @@ static bool insertion(uint64_t *record, int64_t count, int64_t patience)
   return true;
 }
 
-/* What the keys left out: the low bits of word - least. */
+/* The bits that the keys left out: the low bits of word - least. */
 typedef struct rest {
   const uint64_t *word;
   uint64_t least;
   int bits;
 } rest;
 
-/* Runs of equal keys: what was left out decides. The key in the record is replaced by the bits
- * that were left out, for the time of the run; only the place is needed afterwards. */
-static void sort_runs(records *r, const rest *left_out, uint32_t *tally)
+/* Sorts runs of equal keys by the bits that were left out. The key in the record is replaced by the
+ * bits that were left out, for the time of the run; only the place is needed afterwards. */
+static void sort_equal_runs(records *r, const rest *left_out, uint32_t *tally)
 {
   uint64_t mask = (UINT64_C(1) << left_out->bits) - 1;
   for (int64_t first = 0, end; first < r->count; first = end) {
@@ -113,11 +112,11 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
     most = word[i] > most ? word[i] : most;
   }
   if (!n) return;
-  int bits = bits_of(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
+  int bits = width_of_value(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
   records r = { room->a, room->b, n };
   for (int64_t i = 0; i < n; i++) r.at[i] = (word[i] - least) >> left_out << PLACE | (uint64_t)i;
   /* Words that are spread evenly over n steps differ in log2(n) bits; three more leave few ties. */
-  int tell = bits_of((uint64_t)n) + 3;
+  int tell = width_of_value((uint64_t)n) + 3;
   if (tell > kept) tell = kept;
   int end = PLACE + kept;
   if (n <= SMALL) {
@@ -126,6 +125,6 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
     radix(&r, end - tell, end, room->tally);
     if (kept > tell && !insertion(r.at, n, PATIENCE * n)) radix(&r, PLACE, end, room->tally);
   }
-  if (left_out) sort_runs(&r, &(rest){ word, least, left_out }, room->tally);
+  if (left_out) sort_equal_runs(&r, &(rest){ word, least, left_out }, room->tally);
   write_rows(r.at, leaf);
 }

@@ -4,8 +4,8 @@
  *   part 0   5 1 9 5      splitter: key 5 of part 0, row 3       part 0 gets   5(row 0) 1 | 2 3
  *   part 1   2 5 3                                               part 1 gets   9 5(row 3) | 5
  *
- * Splitters are quantiles of a sample. They name a row and not only a key, so a key that half of
- * the rows have is spread over parts like any other.
+ * Splitters are quantiles of a sample. A splitter names a row and not only a key, so a key that
+ * half of the rows have is spread over parts like any other.
  *
  * Invariant: rows before a splitter, in that order, go to lower parts than the splitter's row. */
 #include "kernel/device/cpu.h"
@@ -78,7 +78,7 @@ static void sample_part(const tsr__packed_keys *keys, int64_t rows, int part, in
   }
 }
 
-static tsr_status no_memory(tsr__error *error, int parts)
+static tsr_status no_split_memory(tsr__error *error, int parts)
 {
   return tsr__error_set(error, TSR_ENOMEM,
                         "sort: no memory for the splitters of %d devices; free some arrays", parts);
@@ -95,10 +95,10 @@ tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, ts
   /* Each part rounds up. */
   out->bytes = (size_t)(room + parts->count) * tsr__sort_sample_bytes(out->words);
   out->place = tsr__new_raw(&rt->heap, out->bytes);
-  if (!out->place) return no_memory(error, parts->count);
+  if (!out->place) return no_split_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     int64_t rows = parts->rows[p];
-    if (!rows) continue; /* of none in all a share would be no number */
+    if (!rows) continue; /* no rows at all: the share would be 0 / 0 */
     int64_t share = (int64_t)((double)rows / (double)ask->total * (double)room) + 1;
     sample_part(ask->keys, rows, p, share, out);
   }
@@ -112,13 +112,13 @@ typedef struct split_job {
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
   const tsr__sort_sample *sample;
-  place *places; /* of the sample, and behind them the splitters */
+  place *places; /* the sample, and after it the splitters */
   const place *splitter;
   int splitters;
   tsr__buffer *const *dest;
 } split_job;
 
-static void choose(split_job *job)
+static void pick_splitters(split_job *job)
 {
   const tsr__sort_sample *sample = job->sample;
   int parts = job->parts->count;
@@ -142,8 +142,8 @@ static void choose(split_job *job)
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-/* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. The
- * order of rows with equal keys: by part, then by row. */
+/* Whether rows of `part` from `row` on, whose words equal a splitter's, go above the splitter. Rows
+ * with equal keys are ordered by part, then by row. */
 static bool reached(const place *splitter, int part, int64_t row)
 {
   return part > splitter->part || (part == splitter->part && row >= splitter->row);
@@ -165,9 +165,8 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
   }
 }
 
-/* Rows of one word that no splitter's row divides: a search among words. For rows of one part
- * that no splitter divides, a splitter is a border between words: its own word goes above it or
- * not, all of the run alike. */
+/* Rows of one word that no splitter's row divides: a search among words. NOPE its own word goes
+ * above it or not, all of the run alike. */
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
   const uint64_t *word = job->keys->word[rows->part] + rows->start;
@@ -185,7 +184,7 @@ static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *b
   else tsr__sort_search_borders(&borders, word, rows->count, dest);
 }
 
-static void send_rows(const split_job *job, const tsr__piece *rows)
+static void send_row_range(const split_job *job, const tsr__piece *rows)
 {
   const tsr__packed_keys *keys = job->keys;
   int64_t stride = job->parts->rows[rows->part];
@@ -209,13 +208,13 @@ typedef struct send_job {
   uint64_t *borders; /* room for all of a worker's */
 } send_job;
 
-static void send_task(void *user, int64_t task, int worker)
+static void send_rows_task(void *user, int64_t task, int worker)
 {
   const send_job *send = user;
   const split_job *job = send->split;
   tsr__piece piece = tsr__piece_of(job->parts, TSR__PIECE_ROWS, task);
   if (job->keys->words > 1) {
-    send_rows(job, &piece);
+    send_row_range(job, &piece);
     return;
   }
   uint64_t *border = send->borders + (int64_t)worker * TSR__SORT_BORDER_ROOM(job->splitters);
@@ -232,13 +231,13 @@ static void send_task(void *user, int64_t task, int worker)
   }
 }
 
-static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
+static tsr_status send_all_rows(tsr_runtime *rt, const split_job *job, tsr__error *error)
 {
   size_t size = (size_t)tsr__worker_count(rt) * (size_t)TSR__SORT_BORDER_ROOM(job->splitters) * 8;
   send_job send = { job, tsr__new(&rt->heap, size) };
-  if (!send.borders) return no_memory(error, job->parts->count);
+  if (!send.borders) return no_split_memory(error, job->parts->count);
   bool done = tsr__parallel_long(rt, "sort", tsr__piece_count(job->parts, TSR__PIECE_ROWS),
-                                 send_task, &send);
+                                 send_rows_task, &send);
   tsr__del(&rt->heap, send.borders, size);
   return done ? TSR_OK : tsr__cancelled(error, "sort");
 }
@@ -259,7 +258,7 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_
 {
   out->parts = parts->count;
   out->dest = tsr__new(&rt->heap, (size_t)parts->count * sizeof *out->dest);
-  if (!out->dest) return no_memory(error, parts->count);
+  if (!out->dest) return no_split_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint16_t);
     out->dest[p] = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
@@ -282,11 +281,11 @@ tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__split_ask *ask, tsr_
                     .dest = out->dest };
   if (!status && ask->sample->count) {
     job.places = tsr__new_raw(&rt->heap, size);
-    if (!job.places) status = no_memory(error, parts->count);
+    if (!job.places) status = no_split_memory(error, parts->count);
   }
   if (!status && ask->sample->count) {
-    choose(&job);
-    status = send(rt, &job, error);
+    pick_splitters(&job);
+    status = send_all_rows(rt, &job, error);
   }
   tsr__del(&rt->heap, job.places, size);
   if (status) tsr__sort_split_free(rt, out);

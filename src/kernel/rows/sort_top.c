@@ -25,20 +25,20 @@ typedef struct finder {
   uint32_t **at;  /* by part */
 } finder;
 
-static void tally_task(void *user, int64_t task, int worker)
+static void tally_top_digits_task(void *user, int64_t task, int worker)
 {
   const finder *f = user;
   tsr__piece piece = tsr__piece_of(f->parts, TSR__PIECE_ROWS, task);
   const uint64_t *word = f->keys->word[piece.part] + piece.start;
   int64_t *tally = f->tally + (int64_t)worker * BINS;
-  /* Unsigned: what lies below `low` wraps to the far end and is passed over. */
+  /* Unsigned: words below `low` wrap to the far end and are passed over. */
   for (int64_t i = 0; i < piece.count; i++) {
     uint64_t from = word[i] - f->low;
     if (!f->width || from < f->width) tally[from >> f->shift]++;
   }
 }
 
-static void count_task(void *user, int64_t task, int worker)
+static void count_top_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const finder *f = user;
@@ -49,7 +49,7 @@ static void count_task(void *user, int64_t task, int worker)
   f->taken[task] = count;
 }
 
-static void take_task(void *user, int64_t task, int worker)
+static void take_top_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const finder *f = user;
@@ -70,7 +70,7 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
   for (;;) {
     /* Each round tallies 12 bits more of those words that have the bits before in common. */
     memset(f->tally, 0, (size_t)workers * BINS * sizeof *f->tally);
-    if (!tsr__parallel_long(f->rt, "sort", pieces, tally_task, f))
+    if (!tsr__parallel_long(f->rt, "sort", pieces, tally_top_digits_task, f))
       return tsr__cancelled(error, "sort");
     int64_t here = 0;
     /* `below`: rows in the bins before; bins are passed until the count is reached. The last one
@@ -84,8 +84,8 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
     } while (below + here < count && bin < BINS - 1);
     uint64_t first = f->low + ((uint64_t)bin << f->shift);
     f->most = first + ((UINT64_C(1) << f->shift) - 1);
-    /* All bits are looked at, or what would be taken too much is little: further rounds would cost
-     * more than they save. */
+    /* All bits are known, or few rows too many would be taken: further rounds cost more than they
+     * save. */
     if (!f->shift || below + here <= 2 * count + SPARE) return TSR_OK;
     f->low = first;
     f->width = UINT64_C(1) << f->shift;
@@ -94,7 +94,7 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
 }
 
 /* Counts of the pieces become places; `rows` gets those of the parts. Returns their sum. */
-static int64_t settle(finder *f, int64_t *rows)
+static int64_t place_top_rows(finder *f, int64_t *rows)
 {
   int64_t task = 0, all = 0;
   /* In order of pieces, so the rows of a part stay in order. */
@@ -110,21 +110,21 @@ static int64_t settle(finder *f, int64_t *rows)
   return all;
 }
 
-static tsr_status find(finder *f, const tsr__top_ask *ask, int64_t *rows, tsr__index *out,
-                       tsr__error *error)
+static tsr_status find_top_rows(finder *f, const tsr__top_ask *ask, int64_t *rows, tsr__index *out,
+                                tsr__error *error)
 {
   int64_t pieces = tsr__piece_count(f->parts, TSR__PIECE_ROWS);
   tsr_status status = find_most(f, ask->count, error);
   if (status) return status;
-  if (!tsr__parallel_long(f->rt, "sort", pieces, count_task, f))
+  if (!tsr__parallel_long(f->rt, "sort", pieces, count_top_rows_task, f))
     return tsr__cancelled(error, "sort");
   /* Nearly all would be taken: nothing is gained, and `out` stays empty. */
-  if (settle(f, rows) > ask->most) return TSR_OK;
+  if (place_top_rows(f, rows) > ask->most) return TSR_OK;
   tsr__parts few = { f->parts->count, f->parts->device, rows };
   status = tsr__index_new(f->rt, &few, out, error);
   if (status) return status;
   f->at = out->at;
-  if (tsr__parallel_long(f->rt, "sort", pieces, take_task, f)) return TSR_OK;
+  if (tsr__parallel_long(f->rt, "sort", pieces, take_top_rows_task, f)) return TSR_OK;
   tsr__index_free(f->rt, out);
   return tsr__cancelled(error, "sort");
 }
@@ -142,7 +142,7 @@ tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *o
     return tsr__error_set(error, TSR_ENOMEM,
                           "sort: no memory to look for the first rows; free some arrays");
   f.taken = f.tally + tallies;
-  tsr_status status = find(&f, ask, f.taken + pieces, out, error);
+  tsr_status status = find_top_rows(&f, ask, f.taken + pieces, out, error);
   tsr__del(&rt->heap, f.tally, bytes);
   return status;
 }

@@ -1,4 +1,4 @@
-/* The table of accumulators, and what its rows share.
+/* The table of accumulators, and the functions that its rows share.
  *
  *   accums.def   ACCUM(SUM_LONE, ...)   -->   TSR__ACCUM_SUM_LONE, tsr__accum_SUM_LONE
  *   data         element 0 | element 1 | ...    ops->bytes each, in words of 8 bytes */
@@ -24,14 +24,14 @@ void tsr__accum_zeros(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, 0);
 }
 
-/* Byte by byte and little-endian, whatever the machine is: what travels is the same everywhere.
- * It is a few bytes an element. */
+/* Byte by byte and little-endian, whatever the machine is: the wire form is the same everywhere. An
+ * element takes a few bytes. */
 void tsr__put_bytes(unsigned char *to, uint64_t value, size_t size)
 {
   for (size_t i = 0; i < size; i++) to[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* As it was put; bytes that did not travel are 0. */
+/* Reads a number that tsr__put_bytes wrote; bytes that did not travel are 0. */
 uint64_t tsr__get_bytes(const unsigned char *from, size_t size)
 {
   uint64_t value = 0;
@@ -52,7 +52,7 @@ int64_t tsr__count_true(const tsr__feed *f)
 
 int64_t tsr__final_count(const tsr__final *f, int64_t i)
 {
-  /* What a mean divides by: counted where a mask or groups choose, else known from shapes. */
+  /* The divisor of a mean: counted where a mask or groups choose, else known from shapes. */
   return f->count ? ((const int64_t *)f->count->data)[i] : f->population;
 }
 

@@ -1,4 +1,4 @@
-/* Inside kernel/: what an accumulator does, one row each of graph/accums.def.
+/* Inside kernel/: the functions of an accumulator, one row each of graph/accums.def.
  *
  * Elements come in runs, in one of three ways:
  *
@@ -12,10 +12,10 @@
 
 #include "kernel/tile/partial.h"
 
-/* Where the elements of a part stand in the whole domain: in C order over its reduced dims. */
+/* The places of a part's elements in the whole domain: in C order over its reduced dims. */
 typedef struct tsr__places {
   int rank;
-  const int64_t *size, *start; /* of the part */
+  const int64_t *size, *start; /* both of the part */
   int64_t step[TSR_MAX_RANK];  /* 0: a kept dim */
 } tsr__places;
 
@@ -23,16 +23,16 @@ typedef struct tsr__places {
 typedef struct tsr__feed {
   tsr__partial *to;
   const tsr__tiles *tiles;
-  tsr__grid *grid;      /* for sums of floats */
-  int dtype;            /* of x, in registers */
+  tsr__grid *grid;      /* used by sums of floats */
+  int dtype;            /* x's type in registers */
   const void *x;        /* of bools: bits of the run; NULL: only the mask counts */
   const uint64_t *mask; /* bits of the run, or NULL */
   int64_t element;      /* across, along: the first element of the accumulator */
   int64_t n;            /* at most a tile */
-  /* For rows with `places`: */
+  /* Set for rows with `places`: */
   const tsr__places *places;
-  int64_t at;           /* of the part's elements: the run's first, */
-  const uint16_t *kept; /* or of scatter's run: how far behind it each stands; NULL: in order */
+  int64_t at;           /* place among the part's elements: the run's first, */
+  const uint16_t *kept; /* or of scatter's run: each element's distance from `at`; NULL: in order */
 } tsr__feed;
 
 /* One result being read from its accumulators. */
@@ -47,7 +47,7 @@ typedef struct tsr__final {
 struct tsr__accum_ops {
   bool places;  /* it asks where elements stand */
   int rows;     /* tsr__rows that hold an element, 24 bytes in each; 0: it is all in `data` */
-  size_t bytes; /* of an element in `data` */
+  size_t bytes; /* size of an element in `data` */
   /* Makes words from .. to - 1 of `data` those of no value. */
   void (*none)(const tsr__partial *p, size_t from, size_t to);
   void (*across)(const tsr__feed *feed);
@@ -61,7 +61,7 @@ struct tsr__accum_ops {
   void (*unpack)(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory);
   tsr_status (*read)(const tsr__final *final, tsr__error *error);
   /* `rows` runs along the same elements, one after the other in memory, longer than a tile perhaps;
-   * of f32, without a mask. NULL: one by one. */
+   * f32 values, without a mask. NULL: one by one. */
   void (*down)(const tsr__feed *feed, int64_t rows);
 };
 
@@ -71,7 +71,7 @@ extern const tsr__accum_ops *const tsr__accum_table[TSR__ACCUMS];
 #define CLASS(...)
 #include "graph/accums.def"
 
-/* ---- what rows share (accum.c) ---- */
+/* ---- functions that rows share (accum.c) ---- */
 
 /* Words from .. to - 1 of `data` = word. */
 void tsr__accum_fill(const tsr__partial *p, size_t from, size_t to, int64_t word);
@@ -98,7 +98,7 @@ bool tsr__final_is_root(const tsr__final *f);
 void tsr__final_put_whole(const tsr__final *f, int64_t i, int64_t value);
 void tsr__final_put_real(const tsr__final *f, int64_t i, double value);
 
-/* For rows that meet elements one by one: their along and scatter. */
+/* Rows that take elements one by one get their functions here: their along and scatter. */
 #define TSR__ACCUM_LOOPS(name, add_one)                                \
   static void along_##name(const tsr__feed *f)                         \
   {                                                                    \

@@ -5,9 +5,9 @@
  *   SPREAD    tsr__spread                      two tsr__rows: of x and of x * x
  *   PROD      double                           double
  *
- * What is kept of a sum is exact, and what reads it rounds once: so it does not matter in which
- * order runs, tasks and devices come. A product rounds at each step; its order is fixed, and its
- * class ORDERED. */
+ * The state of a sum is exact, and reading it rounds once: so it does not matter in which order
+ * runs, tasks and devices come. A product rounds at each step; its order is fixed, and its class
+ * ORDERED. */
 #include "kernel/tile/accum.h"
 
 /* Runs so short that setting up vectors would cost more than adding one by one. */
@@ -23,14 +23,14 @@ static double float_at(const tsr__feed *f, int64_t i)
 
 /* The grid is where the last tile's values lay: exact_tile.c begins there, and a wrong guess costs
  * a second look, never a bit. */
-static void across_sum(const tsr__feed *f)
+static void across_float_sum(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
   if (f->dtype == TSR_F64) ops->sum_f64(f->to->data, f->grid, f->x, (int)f->n, f->mask);
   else ops->sum_f32(f->to->data, f->grid, f->x, (int)f->n, f->mask);
 }
 
-static void across_spread(const tsr__feed *f)
+static void across_float_spread(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
   if (f->dtype == TSR_F64) ops->spread_f64(f->to->data, f->grid, f->x, (int)f->n, f->mask);
@@ -54,19 +54,20 @@ static void merge_spread(const tsr__partial *p, void *into, const void *from)
 }
 
 /* A lone accumulator has one element, the first. */
-static void pack_sum(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+static void pack_float_sum(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   (void)i, (void)size;
   tsr__acc_pack(p->data, wire);
 }
 
-static void unpack_sum(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+static void unpack_float_sum(const tsr__partial *p, const unsigned char *wire, size_t size,
+                             void *memory)
 {
   (void)p, (void)size;
   tsr__acc_unpack(memory, wire);
 }
 
-static void pack_spread(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+static void pack_float_spread(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   (void)i, (void)size;
   const tsr__spread *spread = p->data;
@@ -74,8 +75,8 @@ static void pack_spread(const tsr__partial *p, int64_t i, unsigned char *wire, s
   tsr__acc2_pack(&spread->squares, wire + TSR__ACC_WIRE);
 }
 
-static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size_t size,
-                          void *memory)
+static void unpack_float_spread(const tsr__partial *p, const unsigned char *wire, size_t size,
+                                void *memory)
 {
   (void)p, (void)size;
   tsr__spread *spread = memory;
@@ -84,7 +85,7 @@ static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size
   tsr__acc2_unpack(&spread->squares, wire + TSR__ACC_WIRE);
 }
 
-static tsr_status read_sum(const tsr__final *f, tsr__error *error)
+static tsr_status read_float_sum(const tsr__final *f, tsr__error *error)
 {
   (void)error;
   tsr_dtype to = (tsr_dtype)f->node->dtype;
@@ -97,8 +98,8 @@ static tsr_status read_sum(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* Of the exact sums of x and of x * x, and the number of values. The difference of two exact
- * numbers: nothing cancels that was rounded before. */
+/* Reads a variance or a standard deviation from the exact sums of x and of x * x, and the number of
+ * values. The difference of two exact numbers: nothing cancels that was rounded before. */
 static tsr_status read_spread(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -111,21 +112,21 @@ static tsr_status read_spread(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* They reduce everything to one element: nothing goes along or by groups. */
+/* These rows reduce all elements to one: nothing goes along or by groups. */
 const tsr__accum_ops tsr__accum_SUM_LONE = { .bytes = sizeof(tsr__acc),
                                              .none = tsr__accum_zeros,
-                                             .across = across_sum,
+                                             .across = across_float_sum,
                                              .merge = merge_sum,
-                                             .pack = pack_sum,
-                                             .unpack = unpack_sum,
-                                             .read = read_sum };
+                                             .pack = pack_float_sum,
+                                             .unpack = unpack_float_sum,
+                                             .read = read_float_sum };
 
 const tsr__accum_ops tsr__accum_SPREAD_LONE = { .bytes = sizeof(tsr__spread),
                                                 .none = tsr__accum_zeros,
-                                                .across = across_spread,
+                                                .across = across_float_spread,
                                                 .merge = merge_spread,
-                                                .pack = pack_spread,
-                                                .unpack = unpack_spread,
+                                                .pack = pack_float_spread,
+                                                .unpack = unpack_float_spread,
                                                 .read = read_spread };
 
 /* ---- arrays of sums and spreads -------------------------------------------------------------- */
@@ -139,8 +140,8 @@ static void no_sums(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
-/* A value as the first of its element: part[1] is -0 bit for bit while there is none. */
-static bool begins(const tsr__rows *rows, int64_t element, double value)
+/* A value as the first of its element: part[1] is -0 bit for bit while the element has no value. */
+static bool begins_element(const tsr__rows *rows, int64_t element, double value)
 {
   const double none = -0.0;
   if (memcmp(&rows->part[1][element], &none, sizeof none) || !(fabs(value) < TSR__ROWS_VALUE_LIMIT))
@@ -152,7 +153,7 @@ static bool begins(const tsr__rows *rows, int64_t element, double value)
 
 /* The run into one element, whose largest part stays in a register for as long as that takes all of
  * each value. */
-static void short_sum(const tsr__feed *f)
+static void add_short_sum(const tsr__feed *f)
 {
   tsr__rows *rows = f->to->rows;
   double *kept = rows->part[0] + f->element, sum = *kept;
@@ -164,20 +165,21 @@ static void short_sum(const tsr__feed *f)
       continue;
     }
     *kept = sum;
-    if (!begins(rows, f->element, value)) tsr__rows_add(rows, f->element, value);
+    if (!begins_element(rows, f->element, value)) tsr__rows_add(rows, f->element, value);
     sum = *kept;
   }
   *kept = sum;
 }
 
 /* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one element.
- * Both ways leave the same sums, so where SHORT_RUN lies shows in time only. */
+ * The vector way and the scalar way leave the same sums, so the limit SHORT_RUN shows in time
+ * only. */
 static void short_run(const tsr__feed *f, bool each)
 {
   tsr__rows *rows = f->to->rows;
   bool both = f->to->ops->rows == 2;
   if (!each && !both) {
-    short_sum(f);
+    add_short_sum(f);
     return;
   }
   for (int64_t i = 0; i < f->n; i++) {
@@ -190,7 +192,7 @@ static void short_run(const tsr__feed *f, bool each)
   }
 }
 
-/* Vectors add as exactly as the loop for short runs does: the result does not tell which it was. */
+/* Vectors add as exactly as the loop for short runs does: the result is the same either way. */
 static void across_rows(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
@@ -238,7 +240,7 @@ static void down_rows(const tsr__feed *f, int64_t rows)
 
 /* Two passes over the run for spreads: the codes and elements of a tile are in the cache for the
  * second. */
-static void scatter_rows(const tsr__feed *f, const int32_t *codes)
+static void scatter_float_rows(const tsr__feed *f, const int32_t *codes)
 {
   tsr__partial *to = f->to;
   for (int k = 0; k < to->ops->rows; k++) {
@@ -248,7 +250,7 @@ static void scatter_rows(const tsr__feed *f, const int32_t *codes)
   }
 }
 
-/* What the reading of many elements needs. Counts are by element where a mask or groups choose;
+/* The parameters for reading many elements. Counts are by element where a mask or groups choose;
  * else all have as many values. */
 static tsr__rows_read how_to_read(const tsr__final *f)
 {
@@ -259,7 +261,7 @@ static tsr__rows_read how_to_read(const tsr__final *f)
                            .root = tsr__final_is_root(f) };
 }
 
-static tsr_status read_sums(const tsr__final *f, tsr__error *error)
+static tsr_status read_float_sums(const tsr__final *f, tsr__error *error)
 {
   (void)error;
   tsr__rows_read how = how_to_read(f);
@@ -268,7 +270,7 @@ static tsr_status read_sums(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status read_spreads(const tsr__final *f, tsr__error *error)
+static tsr_status read_float_spreads(const tsr__final *f, tsr__error *error)
 {
   (void)error;
   tsr__rows_read how = how_to_read(f);
@@ -283,8 +285,8 @@ const tsr__accum_ops tsr__accum_SUM_ROWS = { .rows = 1,
                                              .none = no_sums,
                                              .across = across_rows,
                                              .along = along_rows,
-                                             .scatter = scatter_rows,
-                                             .read = read_sums,
+                                             .scatter = scatter_float_rows,
+                                             .read = read_float_sums,
                                              .down = down_rows };
 
 const tsr__accum_ops tsr__accum_SPREAD_ROWS = { .rows = 2,
@@ -292,13 +294,13 @@ const tsr__accum_ops tsr__accum_SPREAD_ROWS = { .rows = 2,
                                                 .none = no_sums,
                                                 .across = across_rows,
                                                 .along = along_rows,
-                                                .scatter = scatter_rows,
-                                                .read = read_spreads,
+                                                .scatter = scatter_float_rows,
+                                                .read = read_float_spreads,
                                                 .down = down_rows };
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void ones(const tsr__partial *p, size_t from, size_t to)
+static void fill_float_ones(const tsr__partial *p, size_t from, size_t to)
 {
   const double one = 1;
   int64_t word;
@@ -307,7 +309,7 @@ static void ones(const tsr__partial *p, size_t from, size_t to)
 }
 
 /* In a register until the end of the run; the order is that of the elements. */
-static void across_product(const tsr__feed *f)
+static void across_float_product(const tsr__feed *f)
 {
   double product = ((double *)f->to->data)[f->element];
   for (int64_t i = 0; i < f->n; i++)
@@ -317,12 +319,12 @@ static void across_product(const tsr__feed *f)
 
 /* One element of the run into one product; the operand is f64, as products are taken there. Loops
  * of TSR__ACCUM_LOOPS go in order of the run, which is all that a product asks for. */
-static void multiply(const tsr__feed *f, int64_t element, int64_t i)
+static void multiply_float(const tsr__feed *f, int64_t element, int64_t i)
 {
   ((double *)f->to->data)[element] *= ((const double *)f->x)[i];
 }
 
-TSR__ACCUM_LOOPS(product, multiply)
+TSR__ACCUM_LOOPS(product, multiply_float)
 
 /* In order of the members: the one merge that is not exact, so that its class is ORDERED and no
  * task splits it. */
@@ -355,8 +357,8 @@ static tsr_status read_products(const tsr__final *f, tsr__error *error)
 }
 
 const tsr__accum_ops tsr__accum_PROD_FLOAT = { .bytes = 8,
-                                               .none = ones,
-                                               .across = across_product,
+                                               .none = fill_float_ones,
+                                               .across = across_float_product,
                                                .along = along_product,
                                                .scatter = scatter_product,
                                                .merge = merge_products,

@@ -1,7 +1,7 @@
-/* Indices made places. Both loops have one shape, which compilers turn into vectors. */
+/* Indices made places. Each loop has one shape, which compilers turn into vectors. */
 #include "kernel/tile/tile_inner.h"
 
-/* One comparison for both ends: what is below 0 is large without a sign. */
+/* One comparison for both ends: a negative index is large as an unsigned number. */
 #define AIM(T)                                               \
   for (int64_t i = 0; i < n; i++) {                          \
     uint64_t index = (uint64_t)(int64_t)((const T *)at)[i];  \

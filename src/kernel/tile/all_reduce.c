@@ -1,9 +1,9 @@
 /* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
- * Of a scattered result the first that have a piece are its leaders; of one that several processes
- * finish, each a share of its elements, the first member in each. Who is not to have a result has
- * no output.
+ * A scattered result has leaders, the first members that have each piece; a result that several
+ * processes finish is led by the first member in each, which finishes a share of its elements. A
+ * member without an output gets no result.
  *
- * Invariant: what is sent is exact, so neither the number of members nor their order can show
+ * Invariant: partials travel exactly, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
 #include "kernel/tile/meeting.h"
 
@@ -23,7 +23,7 @@ static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int 
   return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
-/* Bytes of a result as they travel: of bools, whole bytes. */
+/* Bytes of a result as they travel: bools count as whole bytes. */
 static size_t travel_bytes(int dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
@@ -33,7 +33,7 @@ static size_t travel_bytes(int dtype, int64_t count)
 /* ---- together -------------------------------------------------------------------------------- */
 
 /* The part of so many elements that is finished here. */
-static run share_of(const tsr__share *share, int64_t elements)
+static run share_of_elements(const tsr__share *share, int64_t elements)
 {
   if (share->count == 1) return (run){ 0, elements, 0 };
   int64_t first = tsr__share_first(elements, share->index, share->count);
@@ -48,7 +48,7 @@ static tsr_status send_run(const meeting *m, int member, const run *r)
   tsr__traffic uncounted = { 0 };
   for (int a = 0; a < c->accum_count; a++)
     for (int from = 0; from < c->member_count && c->partials[member][a]; from++) {
-      const run own = r ? *r : share_of(&c->share, c->partials[from][a]->count);
+      const run own = r ? *r : share_of_elements(&c->share, c->partials[from][a]->count);
       const tsr__sending sending = { c->partials[member][a],
                                      c->partials[from][a],
                                      own.first,
@@ -70,7 +70,7 @@ static tsr_status send_run(const meeting *m, int member, const run *r)
 
 /* The results of a run; one of bools begins at a whole word. The slice has its own view of
  * counts, so that readers need not know where they begin. */
-static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *error)
+static tsr_status read_final_run(const tsr__final *all, const run *r, tsr__error *error)
 {
   tsr__final f = *all;
   int dtype = f.node->dtype;
@@ -93,8 +93,8 @@ static int next_alike(const tsr__all_reduce *c, int member)
   return member + 1 < c->member_count ? member + 1 : -1;
 }
 
-/* What several processes finish together each of them copies to its own devices only, as others
- * have no output here; `again` then counts what does not cross in this process but would in one. */
+/* A process that finishes a share copies it to its own devices only, as other members have no
+ * output here; `again` then counts the bytes that do not cross in this process but would in one. */
 void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
@@ -128,13 +128,13 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory left for sums that do not fit three doubles");
   for (int64_t done = 0; done < all->count; done += TSR__PARTIAL_SLICE) {
-    /* Slices, so that long results can be cancelled and what was just read is sent while it is
-     * in the cache. */
+    /* The loop goes by slices, so that long results can be cancelled and a slice is sent while it
+     * is in the cache. */
     int64_t left = all->count - done;
     run r = { all->first + done, left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE,
               all->at + done };
     if (tsr__progress_stops(m->progress, 0)) return tsr__cancelled(m->error, TSR__PROGRAM);
-    if (read_run(&f, &r, m->error)) return m->error->status;
+    if (read_final_run(&f, &r, m->error)) return m->error->status;
     tsr__send_results(m, member, k, &r);
   }
   return TSR_OK;
@@ -173,7 +173,7 @@ tsr__piece_run tsr__piece_run_at(const tsr__piece_runs *p, int64_t index)
 }
 
 /* Whether a result is read from partials, and not made of whole elements. */
-static bool has_partials(const tsr__all_reduce *c, int k)
+static bool has_result_partials(const tsr__all_reduce *c, int k)
 {
   return !c->schedule->accums[c->schedule->final_main[c->finals[k]]].whole;
 }
@@ -186,14 +186,14 @@ static tsr_status each_run(const meeting *m, int member, bool results)
     run r = tsr__piece_run_at(&piece, row);
     tsr_status status = results ? TSR_OK : send_run(m, member, &r);
     for (int k = 0; k < m->c->final_count && results && !status; k++)
-      if (has_partials(m->c, k)) status = finish_run(m, member, k, &r);
+      if (has_result_partials(m->c, k)) status = finish_run(m, member, k, &r);
     if (status) return status;
   }
   return TSR_OK;
 }
 
-/* Those of another process lead there. */
-static bool is_here(const tsr__all_reduce *c, int member)
+/* Members of another process lead there. */
+static bool is_member_here(const tsr__all_reduce *c, int member)
 {
   return tsr__device_local(tsr__topology_of(c->rt), c->devices[member]);
 }
@@ -204,7 +204,7 @@ static int sharer_of(const tsr__all_reduce *c)
 {
   int member = 0;
   if (c->share.index < 0) return -1;
-  while (!is_here(c, member)) member++;
+  while (!is_member_here(c, member)) member++;
   return member;
 }
 
@@ -214,12 +214,13 @@ int tsr__next_leader(const tsr__all_reduce *c, int member)
     int sharer = sharer_of(c);
     return sharer < member ? c->member_count : sharer;
   }
-  while (member < c->member_count && (c->pieces->first[member] != member || !is_here(c, member)))
+  while (member < c->member_count &&
+         (c->pieces->first[member] != member || !is_member_here(c, member)))
     member++;
   return member;
 }
 
-static tsr_status scatter(const meeting *m)
+static tsr_status scatter_pieces(const meeting *m)
 {
   tsr_status status = TSR_OK;
   for (int member = tsr__next_leader(m->c, 0); member < m->c->member_count && !status;
@@ -236,13 +237,13 @@ tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, 
   tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };
   const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error, false };
   tsr_status status = tsr__meet_whole(&m);
-  if (c->pieces) return status ? status : scatter(&m);
+  if (c->pieces) return status ? status : scatter_pieces(&m);
   int member = sharer_of(c);
   if (status || member < 0) return status;
   status = send_run(&m, member, NULL);
   for (int k = 0; k < c->final_count && !status; k++) {
-    const run own = share_of(&c->share, c->out_counts[k]);
-    if (has_partials(c, k)) status = finish_run(&m, member, k, &own);
+    const run own = share_of_elements(&c->share, c->out_counts[k]);
+    if (has_result_partials(c, k)) status = finish_run(&m, member, k, &own);
   }
   return status;
 }

@@ -3,9 +3,9 @@
  *   x = m 2^e      2/pi = 0.1010001011111001...
  *                             |---- 192 bits ----|    bits before it: whole turns
  *
- * x 2/pi is the number of quarters; times m, 192 bits of 2/pi give it modulo 4 with 137 bits behind
- * the point, and no double is nearer than 2^-62 to a whole number of quarters. All of it is
- * integers, so every instruction set gives the same. */
+ * x 2/pi is the number of quarters; multiplied by m, 192 bits of 2/pi give the quarters modulo 4
+ * with 137 bits after the point, and no double is nearer than 2^-62 to a whole number of quarters.
+ * All of it is integers, so every instruction set gives the same. */
 #ifndef TSR_KERNEL_ANGLE_H
 #define TSR_KERNEL_ANGLE_H
 
@@ -41,7 +41,7 @@ static const uint64_t two_over_pi[] = {
 };
 
 /* 64 bits of it from a bit on, counted from the most significant one. */
-static inline uint64_t bits_from(int bit)
+static inline uint64_t two_over_pi_bits(int bit)
 {
   const uint64_t *word = &two_over_pi[bit >> 6];
   int shift = bit & 63;
@@ -56,20 +56,20 @@ static inline double double_of_exponent(int exponent)
   return out;
 }
 
-/* What is left of an angle: two parts, and how many quarters modulo 4 were taken. */
+/* An angle less its whole quarters: two parts, and how many quarters modulo 4 were taken. */
 typedef struct turned {
   double high, low;
   int quarters;
 } turned;
 
-/* Of a positive finite number of at least 2^20. */
-static inline turned reduced(uint64_t bits)
+/* Takes the bits of a positive finite number of at least 2^20. */
+static inline turned reduced_angle(uint64_t bits)
 {
   int e = (int)(bits >> 52) - 1075, from = e + 62;
   uint64_t m = (bits & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
-  wide low = (wide)m * bits_from(from + 128);
-  wide middle = (wide)m * bits_from(from + 64) + (uint64_t)(low >> 64);
-  uint64_t high = m * bits_from(from) + (uint64_t)(middle >> 64);
+  wide low = (wide)m * two_over_pi_bits(from + 128);
+  wide middle = (wide)m * two_over_pi_bits(from + 64) + (uint64_t)(low >> 64);
+  uint64_t high = m * two_over_pi_bits(from) + (uint64_t)(middle >> 64);
   wide part = ((wide)high << 64 | (uint64_t)middle) << 2 | (uint64_t)low >> 62;
   bool above = part >> 127; /* nearer to the next quarter */
   turned out = { 0, 0, (int)((high >> 62) + above) & 3 };
@@ -85,13 +85,13 @@ static inline turned reduced(uint64_t bits)
   return out;
 }
 
-static inline turned turn(double x)
+static inline turned turned_angle(double x)
 {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   if (fabs(x) < 0x1p20) return (turned){ x, 0, 0 };
   if (!(fabs(x) < (double)INFINITY)) return (turned){ (double)NAN, 0, 0 };
-  turned out = reduced(bits & (UINT64_MAX >> 1));
+  turned out = reduced_angle(bits & (UINT64_MAX >> 1));
   if (x < 0) out = (turned){ -out.high, -out.low, -out.quarters & 3 };
   return out;
 }

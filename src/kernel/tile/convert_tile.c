@@ -1,13 +1,13 @@
-/* Conversions of a tile: between the types of registers, and between those and what memory holds.
+/* Conversions of a tile: between the types of registers, and between registers and memory.
  *
  *   to_T_F    from register type F to T, as docs/NUMERICS.md says: towards zero and saturating from
  *             floats to integers (NaN gives 0), wrapping between integers, rounded once to floats
- *   odd_F     to f32, and where that is not exact to the neighbour whose last bit is set: what is
- *             rounded again to fewer bits is then rounded as if it had come straight from F
+ *   odd_F     to f32, and where that is not exact to the neighbour whose last bit is set:
+ *             rounding that again, to fewer bits, is like rounding once from F
  *   widen_S   from storage type S to its register type, exactly
  *   narrow_S  back, rounding to the nearest (ties to even) or wrapping
- *   round_S   both at once: what S would have kept of a register
- *   clamp_S   integers beyond S to its nearest end, for what came from floats */
+ *   round_S   both at once: the value of a register after a store as S
+ *   clamp_S   integers beyond S to its nearest end, for results of floats */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"
@@ -31,7 +31,7 @@ TO_INT(i64_of_f32, float, int64_t, 0x1p63f, INT64_MIN, INT64_MAX)
 TO_INT(i32_of_f64, double, int32_t, 0x1p31, INT32_MIN, INT32_MAX)
 TO_INT(i64_of_f64, double, int64_t, 0x1p63, INT64_MIN, INT64_MAX)
 
-/* By way of the signed type of the same width, which machines convert to: `half` is 2^31 or
+/* Goes through the signed type of the same width, which machines convert to: `half` is 2^31 or
  * 2^63. */
 #define TO_UINT(name, T, U, I, half)                        \
   INLINE U name(T v)                                        \

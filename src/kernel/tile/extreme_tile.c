@@ -21,9 +21,9 @@ INLINE int64_t best(int64_t a, int64_t b, bool largest)
   return largest ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-/* The key that never wins, and the one that always does. Of i64 it is the key of an element, too,
+/* The key that never wins, and the one that always does. An element of i64 may have that key, too,
  * which then is the result as well. */
-INLINE int64_t key_of_none(bool largest)
+INLINE int64_t losing_key(bool largest)
 {
   return largest ? INT64_MIN : INT64_MAX;
 }
@@ -61,8 +61,8 @@ INLINE int64_t key_of_nan(bool largest)
     return _mm512_reduce_min_##s(_mm512_min_##s(a, b));                                          \
   }
 
-/* vrange orders -0 before +0; NaN is looked for beside it. Its last argument: 4 takes the smaller
- * one, 5 the larger one, with their own signs. */
+/* vrange orders -0 before +0; NaN is looked for beside it. The intrinsic's last argument: 4 takes
+ * the smaller one, 5 the larger one, with their own signs. */
 #define MEET_FLOAT(dtype, T, V, M, s)                                                             \
   INLINE V meet_##dtype(V a, uint64_t bits, const T *x, bool largest, unsigned *odd)              \
   {                                                                                               \
@@ -85,7 +85,7 @@ INLINE int64_t key_of_nan(bool largest)
     }                                                                                             \
     if (odd) return key_of_nan(largest);                                                          \
     T lane[LANES];                                                                                \
-    int64_t key = key_of_none(largest);                                                           \
+    int64_t key = losing_key(largest);                                                            \
     _mm512_storeu_##s(lane, largest ? _mm512_range_##s(a, b, 5) : _mm512_range_##s(a, b, 4));     \
     for (int k = 0; k < LANES; k++) key = best(key, tsr__key_of_f64((double)lane[k]), largest);   \
     return key;                                                                                   \
@@ -129,9 +129,9 @@ INLINE float f32_of_key(int32_t key)
 }
 
 /* Blocks of as many elements as a key K has bits meet in as many lanes; every loop has one shape,
- * which compilers turn into vectors. Elements that the mask leaves out become `none`. `take` is
- * all ones or all zeros, so the choice is two logical operations and no branch. The last block
- * is shorter: what lies behind its end is `none`, too. */
+ * which compilers turn into vectors. Elements that the mask leaves out become `none`. `take` is all
+ * ones or all zeros, so the choice is two logical operations and no branch. The last block is
+ * shorter: lanes after its end are `none`, too. */
 #define BLOCKS(name, T, K, U, KEY)                                                        \
   INLINE K name(const T *x, int64_t n, const uint64_t *mask, bool largest, K nan, K none) \
   {                                                                                       \
@@ -177,21 +177,21 @@ INLINE int64_t across_i32(const int32_t *x, int64_t n, const uint64_t *mask, boo
 
 INLINE int64_t across_i64(const int64_t *x, int64_t n, const uint64_t *mask, bool largest)
 {
-  return blocks_i64(x, n, mask, largest, 0, key_of_none(largest));
+  return blocks_i64(x, n, mask, largest, 0, losing_key(largest));
 }
 
 INLINE int64_t across_f32(const float *x, int64_t n, const uint64_t *mask, bool largest)
 {
   const int32_t nan = largest ? INT32_MAX : INT32_MIN, none = largest ? INT32_MIN : INT32_MAX;
   const int32_t key = blocks_f32(x, n, mask, largest, nan, none);
-  /* Nothing was taken, or nothing but what never wins: both are the same to whoever goes on. */
-  if (key == none) return key_of_none(largest);
+  /* No element was taken, or only elements that never win: the caller treats both alike. */
+  if (key == none) return losing_key(largest);
   return key == nan ? key_of_nan(largest) : tsr__key_of_f64((double)f32_of_key(key));
 }
 
 INLINE int64_t across_f64(const double *x, int64_t n, const uint64_t *mask, bool largest)
 {
-  return blocks_f64(x, n, mask, largest, key_of_nan(largest), key_of_none(largest));
+  return blocks_f64(x, n, mask, largest, key_of_nan(largest), losing_key(largest));
 }
 #endif
 

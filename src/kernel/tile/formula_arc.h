@@ -1,6 +1,6 @@
 /* Inverse sines and tangents of f64 or f32.
  *
- *   atan s = s + s^3 A(s^2)   for 0 <= s <= 1; beyond, what a quarter leaves of that of 1 / s
+ *   atan s = s + s^3 A(s^2)   for 0 <= s <= 1; beyond, a quarter less atan 1 / s
  *   asin s = s + s^3 B(s^2)   for 0 <= s <= 1/2; beyond, a quarter less 2 asin sqrt((1 - s) / 2)
  *
  * A quarter in two parts, `atan_tail` and `asin_tail` stand before this. */
@@ -40,7 +40,7 @@ INLINE val atan_of(val x)
   return with_sign_of(angle_of(size_of(x), real(1)), x);
 }
 
-/* Of y and x. */
+/* The angle of the point (x, y). */
 INLINE val atan2_of(val y, val x)
 {
   val angle = with_sign_of(angle_of(size_of(y), x), y);
@@ -49,8 +49,8 @@ INLINE val atan2_of(val y, val x)
   return where(broken, sum, angle);
 }
 
-/* The pieces of asin and acos of a size: the root sqrt((1 - s) / 2) in two parts beyond 1/2, and
- * what is added to it or to s there. */
+/* The pieces of asin and acos of a size: beyond 1/2 the root sqrt((1 - s) / 2) in two parts, and
+ * the series that is added to it or to s. */
 typedef struct arcsine {
   mask beyond; /* s > 1/2 */
   val root, root_low, tail;
@@ -74,13 +74,13 @@ INLINE arcsine arcsine_of(val s)
 }
 
 /* Twice the root's arcsine, and a number less that. */
-INLINE val twice(const arcsine *a)
+INLINE val twice_arcsine(const arcsine *a)
 {
   val sum = a->root + (a->tail + a->root_low);
   return sum + sum;
 }
 
-INLINE val less(const arcsine *a, element high, element low)
+INLINE val less_arcsine(const arcsine *a, element high, element low)
 {
   val small = a->tail + a->root_low, root = a->root;
   val rest = real(low) - (small + small);
@@ -94,14 +94,14 @@ INLINE val asin_of(val x)
 {
   arcsine a = arcsine_of(size_of(x));
   val near = a.root + a.tail;
-  return with_sign_of(where(a.beyond, less(&a, QUARTER, QUARTER_LOW), near), x);
+  return with_sign_of(where(a.beyond, less_arcsine(&a, QUARTER, QUARTER_LOW), near), x);
 }
 
 INLINE val acos_of(val x)
 {
   mask minus = is_minus(x);
   arcsine a = arcsine_of(size_of(x));
-  val far = where(minus, less(&a, 2 * QUARTER, 2 * QUARTER_LOW), twice(&a));
+  val far = where(minus, less_arcsine(&a, 2 * QUARTER, 2 * QUARTER_LOW), twice_arcsine(&a));
   val root = with_sign_of(a.root, x), tail = with_sign_of(a.tail, x);
   val quarter = real(QUARTER), main = quarter - root;
   val lost = (quarter - main) - root;

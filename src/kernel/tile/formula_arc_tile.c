@@ -1,4 +1,4 @@
-/* Inverse sines and tangents of f64: what formula_arc.h is made of.
+/* Inverse sines and tangents of f64: the constants and coefficients for formula_arc.h.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
  * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */

@@ -1,4 +1,4 @@
-/* The error function of f64 or f32 and what it leaves of 1. `erf_near`, of a size below 1, and
+/* The error function of f64 or f32 and its complement to 1. `erf_near`, of a size below 1, and
  * `erfc_far`, of one from 0.47 on, stand before this. */
 #ifndef TSR_KERNEL_FORMULA_ERF_H
 #define TSR_KERNEL_FORMULA_ERF_H

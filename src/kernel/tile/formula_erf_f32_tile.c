@@ -1,22 +1,23 @@
-/* The error function of f32, what it leaves of 1, and the normal distribution's gelu, by the
- * formulas of f64 (formula_erf_tile.c); and the inverse, by a shorter one. */
+/* The error function of f32, its complement, and the normal distribution's gelu, by the formulas of
+ * f64 (formula_erf_tile.c); and the inverse, by a shorter one. */
 #include "kernel/tile/formula_f32.h"
 
-/* Of a size below 1. */
+/* Takes a size below 1. */
 INLINE val erf_near(val x)
 {
   return fused(x, polynomial(x * x, TABLE(erf_tail)), x);
 }
 
 /* exp(x^2) erfc x for x from 0.47 to 11.5. */
-INLINE val scaled_rest(val x)
+INLINE val scaled_rest_f32(val x)
 {
   val four = real(4), t = (x - four) / (x + four);
   return polynomial(t, TABLE(erfc_rest)) / fused(real(2), x, real(1));
 }
 
-/* y exp(-scale x^2) for a scale that is a power of two; what the square rounds off is put back. */
-INLINE val bell(val y, val x, float scale)
+/* y exp(-scale x^2) for a scale that is a power of two; the rounding error of the square is put
+ * back. */
+INLINE val bell_times(val y, val x, float scale)
 {
   val square = x * x, low = fused(x, x, -square);
   parted p = power_of(at_least(square * real(-scale), -104));
@@ -28,7 +29,7 @@ INLINE val bell(val y, val x, float scale)
 INLINE val erfc_far(val size)
 {
   val x = at_most(size, 11);
-  return bell(scaled_rest(x), x, 1);
+  return bell_times(scaled_rest_f32(x), x, 1);
 }
 
 #include "kernel/tile/formula_erf.h"
@@ -36,7 +37,7 @@ INLINE val erfc_far(val size)
 INLINE val gelu_of(val x)
 {
   val size = at_most(size_of(x), 16), half = size * real(0.5f);
-  val end = bell(half * scaled_rest(size * real(ROOT_HALF)), size, 0.5f);
+  val end = bell_times(half * scaled_rest_f32(size * real(ROOT_HALF)), size, 0.5f);
   val far = where(is_minus(x), -end, x - end);
   val part = x * real(0.5f);
   val near = fused(part, erf_near(x * real(ROOT_HALF)), part);
@@ -45,7 +46,7 @@ INLINE val gelu_of(val x)
 }
 
 /* x times a polynomial in w = -log(1 - x^2), or in its root where w is large. 1 - x^2 is rounded
- * once, which shows little: where it is near 1 the polynomial is flat, elsewhere a root. */
+ * once, which shows little: near 1 the polynomial is flat, elsewhere it is a root. */
 INLINE val erfinv_of(val x)
 {
   val size = size_of(x), w = -log_of(fused(-x, x, real(1)));

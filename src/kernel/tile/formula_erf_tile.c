@@ -1,10 +1,10 @@
-/* The error function of f64, what it leaves of 1, its inverse, and the normal distribution's gelu.
+/* The error function of f64, its complement to 1, its inverse, and the normal distribution's gelu.
  *
  *   erf x = x + x E(x^2)                    for |x| < 1
  *   erfc x = exp(-x^2) R(t) / (1 + 2 x)     for x >= 0.47, t = (x - 4) / (x + 4)
  *
- * What the square rounds off is put back. The inverse is guessed to some 20 bits from
- * log(1 - x^2) and mended by Halley's step, on what is left of 1 where that is the smaller part.
+ * The rounding error of the square is put back. The inverse is guessed to some 20 bits from log(1 -
+ * x^2) and mended by Halley's step, on the complement if that is the smaller part.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
  * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
@@ -12,7 +12,7 @@
 
 #define TWO_BY_ROOT_PI 0x1.20dd750429b6dp+0
 
-/* Of a size below 1. */
+/* Takes a size below 1. */
 INLINE val erf_near(val x)
 {
   static const double e[] = {
@@ -26,7 +26,7 @@ INLINE val erf_near(val x)
 }
 
 /* exp(x^2) erfc x for x from 0.47 on. */
-INLINE val scaled_rest(val x)
+INLINE val scaled_rest_f64(val x)
 {
   static const double r[] = {
     /* (1 + 2 x) exp(x^2) erfc x in t */
@@ -43,7 +43,7 @@ INLINE val scaled_rest(val x)
 }
 
 /* exp(-scale x^2) for a scale that is a power of two. */
-INLINE val bell(val x, double scale)
+INLINE val bell_of_size(val x, double scale)
 {
   val square = x * x, low = fused(x, x, -square);
   mask known = square < real(2000); /* beyond, low may be no number */
@@ -53,20 +53,20 @@ INLINE val bell(val x, double scale)
 /* erfc of a size from 0.47 on; 28 is far enough. */
 INLINE val erfc_far(val size)
 {
-  val x = least(size, real(28));
-  return bell(x, 1) * scaled_rest(x);
+  val x = least_of_vals(size, real(28));
+  return bell_of_size(x, 1) * scaled_rest_f64(x);
 }
 
 #include "kernel/tile/formula_erf.h"
 
-/* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7
- * what the other end leaves of x. */
+/* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7 it
+ * is x less half of x erfc(x / sqrt 2). */
 INLINE val gelu_of(val x)
 {
   val size = size_of(x), zero = real(0);
-  val near_to = least(size, real(60)), half = near_to * real(0.5);
+  val near_to = least_of_vals(size, real(60)), half = near_to * real(0.5);
   val root = near_to * real(ROOT_HALF);
-  val end = (half * scaled_rest(root)) * bell(near_to, 0.5);
+  val end = (half * scaled_rest_f64(root)) * bell_of_size(near_to, 0.5);
   val far = where(is_minus(x), -end, x - end);
   val part = x * real(0.5);
   val near = fused(part, erf_near(x * real(ROOT_HALF)), part);
@@ -76,7 +76,7 @@ INLINE val gelu_of(val x)
 }
 
 /* The guess for x >= 0, from w = -log(1 - x^2). */
-INLINE val guess(val x, val w)
+INLINE val erfinv_guess(val x, val w)
 {
   static const double near[] = {
     /* erfinv x / x in w up to 5 */
@@ -96,15 +96,15 @@ INLINE val guess(val x, val w)
 }
 
 /* A guess, made better once by Halley's method: the second derivative of erf is -2 y times the
- * first. Near 1 what is missing to 1 is compared, as there size has no bits left. */
+ * first. Near 1 the complements are compared, as size has no bits left there. */
 INLINE val erfinv_of(val x)
 {
   val size = size_of(x), one = real(1), rest = one - size;
   val product = rest * (one + size);
   val w = most(-log_of(product), real(0));
-  val y = guess(size, w), e = bell(y, 1);
+  val y = erfinv_guess(size, w), e = bell_of_size(y, 1);
   val over = erf_near(y) - size;
-  val far = rest - (e * scaled_rest(y));
+  val far = rest - (e * scaled_rest_f64(y));
   over = where(size < real(0.8), over, far);
   val step = over / (e * real(TWO_BY_ROOT_PI));
   step = step / fused(y, step, one);

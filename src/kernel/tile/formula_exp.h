@@ -17,7 +17,7 @@
  * only the last addition, which is left to who asks, rounds visibly. */
 typedef struct exp_parts {
   val first, rest;
-  val tagged; /* k, for scale_of */
+  val tagged; /* k, for scaled_by_tag */
 } exp_parts;
 
 INLINE exp_parts parts_of_exp(val x)
@@ -52,14 +52,14 @@ INLINE exp_parts parts_of_exp(val x)
 INLINE val exp_of(val x)
 {
   exp_parts p = parts_of_exp(x);
-  return scale_of(p.first + p.rest, p.tagged);
+  return scaled_by_tag(p.first + p.rest, p.tagged);
 }
 
-/* exp(x + more) for what x was rounded by: exp x times 1 + more, rounded once. */
+/* exp(x + more), `more` being the rounding error of x: exp x times 1 + more, rounded once. */
 INLINE val exp_sum(val x, val more)
 {
   exp_parts p = parts_of_exp(x);
-  return scale_of(p.first + fused(more, p.first + p.rest, p.rest), p.tagged);
+  return scaled_by_tag(p.first + fused(more, p.first + p.rest, p.rest), p.tagged);
 }
 
 /* L(z) of log_sum. */

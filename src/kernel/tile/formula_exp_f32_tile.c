@@ -7,11 +7,11 @@ INLINE val exp2_of(val x)
   val near = at_most(at_least(x, -151), 129);
   val tagged = near + real(WHOLE);
   val r = near - (tagged - real(WHOLE));
-  return scale_of(fused(r, polynomial(r, TABLE(exp2_tail)), real(1)), tagged);
+  return scaled_by_tag(fused(r, polynomial(r, TABLE(exp2_tail)), real(1)), tagged);
 }
 
-/* 2^k exp r - 1, by halves, as 2^128 is no number; where k is 0 it is exp r - 1 itself. Below -20
- * it is -1 once it is rounded. */
+/* 2^k exp r - 1, by halves, as 2^128 is no number; with k = 0 it is exp r - 1 itself. Below -20 it
+ * is -1 once it is rounded. */
 INLINE val expm1_of(val x)
 {
   parted p = power_of(at_most(at_least(x, -20), 89));
@@ -36,7 +36,7 @@ typedef struct base {
   float two_high, two_low, high, low;
 } base;
 
-INLINE val log_base(val x, const base *to)
+INLINE val log_in_base_f32(val x, const base *to)
 {
   split parts = split_of(x);
   val rest = log_rest(parts.m, real(0)), high = real(to->high);
@@ -47,14 +47,14 @@ INLINE val log_base(val x, const base *to)
 
 INLINE val log2_of(val x)
 {
-  return log_base(x, &(base){ 1, 0, LOG2_E_HIGH, LOG2_E_LOW });
+  return log_in_base_f32(x, &(base){ 1, 0, LOG2_E_HIGH, LOG2_E_LOW });
 }
 
 /* The logarithm of 2 in two parts; the high one meets k in a fused step, so that their product is
  * not rounded. */
 INLINE val log10_of(val x)
 {
-  return log_base(x, &(base){ LOG10_2_HIGH, LOG10_2_LOW, LOG10_E_HIGH, LOG10_E_LOW });
+  return log_in_base_f32(x, &(base){ LOG10_2_HIGH, LOG10_2_LOW, LOG10_E_HIGH, LOG10_E_LOW });
 }
 
 TILE_OF_1(exp)

@@ -13,19 +13,19 @@ INLINE pair log_pair(val f)
   return (pair){ high, lost + rest };
 }
 
-/* To another base: k times log 2 in two parts (the first times k is exact) and the log times
- * 1 / ln base in two parts. The larger of what is added comes first. */
+/* To another base: k times log 2 in two parts (the first times k is exact) and the log times 1 / ln
+ * base in two parts. The larger addend comes first. */
 typedef struct base {
   double two_high, two_low, scale, scale_low;
 } base;
 
-INLINE val log_base(val x, const base *to)
+INLINE val log_in_base_f64(val x, const base *to)
 {
   split parts = split_of(x);
   pair log = log_pair(parts.m);
   val scale = real(to->scale);
   val main = log.high * scale;
-  val low = fused(log.high, scale, -main); /* what rounding cut off */
+  val low = fused(log.high, scale, -main); /* the rounding error */
   low = fused(log.high + log.low, real(to->scale_low), low);
   low = fused(log.low, scale, low);
   low = fused(parts.k, real(to->two_low), low);
@@ -37,13 +37,13 @@ INLINE val log_base(val x, const base *to)
 
 INLINE val log2_of(val x)
 {
-  return log_base(x, &(base){ 1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56 });
+  return log_in_base_f64(x, &(base){ 1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56 });
 }
 
 INLINE val log10_of(val x)
 {
-  return log_base(x, &(base){ 0x1.34413509f7000p-2, 0x1.3fde623e2566bp-43, 0x1.bcb7b1526e50ep-2,
-                              0x1.95355baaafad3p-57 });
+  return log_in_base_f64(x, &(base){ 0x1.34413509f7000p-2, 0x1.3fde623e2566bp-43,
+                                     0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57 });
 }
 
 /* Up to 0.55 in size x + x^3 T(x^2); beyond 1 - 2 / (exp 2|x| + 1), with the sign of x. */

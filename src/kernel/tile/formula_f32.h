@@ -1,9 +1,9 @@
 /* exp, log and log1p of f32, which other functions are made of (formula_*_f32_tile.c).
  *
- * All of it is f32. What is taken off an argument is a sum of two or three f32, each multiplied
- * and taken off in one rounding, so that what is left is as exact as its own bits. Polynomials are
- * those of scripts/formulas.py. `make ulp` looks at every f32; docs/NUMERICS.md states what it
- * found. */
+ * All of it is f32. A sum of two or three f32 is taken off an argument, each multiplied and taken
+ * off in one rounding, so that the rest is as exact as its own bits. Polynomials are those of
+ * scripts/formulas.py. `make ulp` looks at every f32; docs/NUMERICS.md states the largest
+ * errors. */
 #ifndef TSR_KERNEL_FORMULA_F32_H
 #define TSR_KERNEL_FORMULA_F32_H
 
@@ -24,11 +24,11 @@ INLINE parted power_of(val x)
   return (parted){ fused(k, real(-LN2_LOW), r), tagged };
 }
 
-/* y 2^k exp r, y times what exp r is more than 1 added to y: one rounding less than a product. */
+/* y 2^k exp r, the product y (exp r - 1) added to y: one rounding less than a product. */
 INLINE val exp_times(parted p, val y)
 {
   val rest = fused(p.r * p.r, polynomial(p.r, TABLE(exp_tail)), p.r);
-  return scale_of(fused(y, rest, y), p.tagged);
+  return scaled_by_tag(fused(y, rest, y), p.tagged);
 }
 
 INLINE val exp_of(val x)

@@ -52,7 +52,7 @@ INLINE val falling(val a, val n)
 
 INLINE val stirling(val a, val log)
 {
-  static const double t[] = { /* a times what the first terms lack, in 1 / a^2 */
+  static const double t[] = { /* a times the terms after the first ones, in 1 / a^2 */
                               -0x1.55b3a71b46db0p-6, 0x1.96db406143a31p-8,   -0x1.f5ff2fdcde511p-10,
                               0x1.b94f6d659214dp-11, -0x1.38137ec070146p-11, 0x1.a01a019ee0dbep-11,
                               -0x1.6c16c16c16b29p-9, 0x1.5555555555555p-4

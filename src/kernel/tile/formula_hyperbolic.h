@@ -15,7 +15,7 @@ INLINE val half_power(val x, val power)
   return where(x < real(EXP_MOST), near, far);
 }
 
-/* Of |x|: up to 1 x + x^3 S(x^2), beyond half of exp |x| less half of its inverse. */
+/* sinh |x|: up to 1 x + x^3 S(x^2), beyond half of exp |x| less half of its inverse. */
 INLINE val sinh_of(val x)
 {
   val size = size_of(x), square = x * x;
@@ -40,11 +40,11 @@ INLINE val sigmoid_of(val x)
   return above / (one + power);
 }
 
-/* The larger one and log1p(exp -d), d what they are apart. What d was rounded by is made good: the
- * farther they are apart the more of it the power would show. */
+/* The larger one and log1p(exp -d), d being their distance. The rounding error of d is made good:
+ * the farther they are apart the more of it the power would show. */
 INLINE val logaddexp_of(val x, val y)
 {
-  val high = most(x, y), low = least(x, y);
+  val high = most(x, y), low = least_of_vals(x, y);
   val apart = low - high, back = low - apart;
   val lost = (low - (apart + back)) + (back - high);
   lost = where(size_of(lost) < real(1), lost, real(0)); /* infinities */
@@ -62,7 +62,7 @@ INLINE val log_of_sum(val x, val more)
   return log + where(near, zero, real(LN2_HIGH + LN2_LOW));
 }
 
-/* Of |x| it is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))). */
+/* asinh |x| is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))). */
 INLINE val asinh_of(val x)
 {
   val one = real(1), square = x * x;
@@ -80,7 +80,7 @@ INLINE val acosh_of(val x)
   return where(inside, log_of_sum(t, root), real((element)NAN));
 }
 
-/* Of |x| it is log1p(2 |x| / (1 - |x|)) / 2. */
+/* atanh |x| is log1p(2 |x| / (1 - |x|)) / 2. */
 INLINE val atanh_of(val x)
 {
   val size = size_of(x), rest = real(1) - size;

@@ -1,4 +1,5 @@
-/* Hyperbolic functions and their like of f64: what formula_hyperbolic.h is made of. */
+/* Hyperbolic functions and their like of f64: the constants and coefficients for
+ * formula_hyperbolic.h. */
 #include "kernel/tile/formula_exp.h"
 
 #define EXP_MOST 709

@@ -1,10 +1,11 @@
 /* Inside formula_*_tile.c: functions of floats on as many numbers as a register of the instruction
- * set holds. They are written once, as exact steps and polynomials, every fma named, so that all
- * instruction sets give the same bits. Numbers are f64, or f32 in files that define FORMULA_F32
- * before anything else; f32 functions that have no such file are computed through f64 and rounded.
+ * set holds. The functions are written once, as exact steps and polynomials, every fma named, so
+ * that all instruction sets give the same bits. Numbers are f64, or f32 in files that define
+ * FORMULA_F32 before anything else; f32 functions that have no such file are computed through f64
+ * and rounded.
  *
- * A `val` is a vector of numbers, a `mask` one of comparisons: -1 where true, 0 where not. Both are
- * the compiler's own vectors, so + - * / < & mean each element by itself. */
+ * A `val` is a vector of numbers, a `mask` one of comparisons: -1 where true, 0 where not. Vals and
+ * masks are the compiler's own vectors, so + - * / < & mean each element by itself. */
 #ifndef TSR_KERNEL_FORMULA_INNER_H
 #define TSR_KERNEL_FORMULA_INNER_H
 
@@ -20,7 +21,7 @@ typedef uint32_t element_word;
 #define WHOLE 0x1.8p23f /* added to a small number, leaves its nearest integer in the low bits */
 #define LEAST_NORMAL FLT_MIN
 #define ROOT_HALF 0x1.6a09e6p-1f
-#define OF_ELEMENT(name) name##f /* of the C library */
+#define OF_ELEMENT(name) name##f /* the C library's name */
 enum { MANTISSA = 23, BIAS = 127 };
 #else
 typedef double element;
@@ -120,10 +121,10 @@ INLINE bool any(mask x)
   return all != 0;
 }
 
-/* ---- what has no operator ---- */
+/* ---- operations without an operator ---- */
 
 /* An integer as a number. */
-INLINE val number_of(val x)
+INLINE val number_of_bits(val x)
 {
 #if defined(FORMULA_F32)
   return __builtin_convertvector((mask)x, val);
@@ -133,7 +134,7 @@ INLINE val number_of(val x)
 #endif
 }
 
-/* What an instruction set has, by its name there. */
+/* An instruction set's intrinsic, by its name there. */
 #if defined(TILE_AVX512)
 #define OF_SET(name, suffix) _mm512_##name##_##suffix
 #define RAW(suffix) __m512##suffix
@@ -164,7 +165,8 @@ INLINE val root_of(val x)
 }
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion" /* of macros that they are unoptimised */
+/* Unoptimised builds take macros instead of functions. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 INLINE val floor_of(val x)
 {
   return (val)ROUNDED(x, _MM_FROUND_TO_NEG_INF);
@@ -227,8 +229,8 @@ INLINE val size_of(val x)
   return bits_and(x, whole((element_bits)((element_word)-1 >> 1)));
 }
 
-/* What the operations minimum and maximum give: NaN wins, -0 < +0. */
-INLINE val least(val x, val y)
+/* The results of the operations minimum and maximum: NaN wins, -0 < +0. */
+INLINE val least_of_vals(val x, val y)
 {
   val alike = where((x != x) | (y != y), x + y, bits_or(x, y));
   return where(x < y, x, where(y < x, y, alike));
@@ -272,7 +274,7 @@ INLINE val power_of_two(val tagged)
 
 /* y 2^k for the integer k in the low bits of `tagged`, which is k + WHOLE, |k| <= 1200 (f32: 240):
  * results that are no normal numbers round once more. */
-INLINE val scale_of(val y, val tagged)
+INLINE val scaled_by_tag(val y, val tagged)
 {
 #if defined(TILE_AVX512)
   return (val)ON_SET(scalef)((raw)y, (raw)(tagged - real(WHOLE)));
@@ -288,10 +290,10 @@ INLINE split split_number(val x)
 {
   val k = bits_down(bits_sub(x, real(ROOT_HALF)), MANTISSA);
   val m = bits_sub(x, bits_up(k, MANTISSA));
-  return (split){ number_of(k), m };
+  return (split){ number_of_bits(k), m };
 }
 
-/* Of a number above 0, which may be denormal. */
+/* Takes a number above 0, which may be denormal. */
 INLINE split split_of(val x)
 {
   mask tiny = x < real(LEAST_NORMAL);
@@ -303,8 +305,8 @@ INLINE split split_of(val x)
 
 /* ---- tile functions ---- */
 
-/* Elements at, at + 1 ... of an operand, or its one element; past the last are copies of it. */
-INLINE val load(const element *from, int64_t at, int64_t n, bool one)
+/* Elements at, at + 1 ... from an operand, or its one element; past the last are copies of it. */
+INLINE val load_vals(const element *from, int64_t at, int64_t n, bool one)
 {
   val x;
   if (one) return real(*from);
@@ -316,7 +318,7 @@ INLINE val load(const element *from, int64_t at, int64_t n, bool one)
   return x;
 }
 
-INLINE void store(element *to, int64_t at, int64_t n, val x)
+INLINE void store_vals(element *to, int64_t at, int64_t n, val x)
 {
   memcpy(to + at, &x, (size_t)(n - at < LANES ? n - at : LANES) * sizeof *to);
 }
@@ -336,18 +338,20 @@ INLINE void store(element *to, int64_t at, int64_t n, val x)
 
 /* The tile functions of NAME_of(x) and of NAME_of(x, y), of the file's own numbers. */
 #if defined(FORMULA_F32)
-#define TILE_OF_1(name) TILE_OF(name, f32, float, load, store, name##_of(x))
-#define TILE_OF_2(name) \
-  TILE_OF(name, f32, float, load, store, name##_of(x, load(second, i, n, scalar & 2)))
+#define TILE_OF_1(name) TILE_OF(name, f32, float, load_vals, store_vals, name##_of(x))
+#define TILE_OF_2(name)                            \
+  TILE_OF(name, f32, float, load_vals, store_vals, \
+          name##_of(x, load_vals(second, i, n, scalar & 2)))
 #else
-#define TILE_OF_1(name) TILE_OF(name, f64, double, load, store, name##_of(x))
-#define TILE_OF_2(name) \
-  TILE_OF(name, f64, double, load, store, name##_of(x, load(second, i, n, scalar & 2)))
+#define TILE_OF_1(name) TILE_OF(name, f64, double, load_vals, store_vals, name##_of(x))
+#define TILE_OF_2(name)                             \
+  TILE_OF(name, f64, double, load_vals, store_vals, \
+          name##_of(x, load_vals(second, i, n, scalar & 2)))
 
 /* And those of f32, computed in f64 and rounded. */
 typedef float narrow __attribute__((vector_size(LANES * 4)));
 
-INLINE val load_f32(const float *from, int64_t at, int64_t n, bool one)
+INLINE val load_vals_f32(const float *from, int64_t at, int64_t n, bool one)
 {
   narrow x;
   if (one) return real((double)*from);
@@ -357,7 +361,7 @@ INLINE val load_f32(const float *from, int64_t at, int64_t n, bool one)
   return __builtin_convertvector(x, val);
 }
 
-INLINE void store_f32(float *to, int64_t at, int64_t n, val x)
+INLINE void store_vals_f32(float *to, int64_t at, int64_t n, val x)
 {
   narrow out = __builtin_convertvector(x, narrow);
   memcpy(to + at, &out, (size_t)(n - at < LANES ? n - at : LANES) * sizeof *to);
@@ -365,10 +369,11 @@ INLINE void store_f32(float *to, int64_t at, int64_t n, val x)
 
 #define TILE_THROUGH_1(name) \
   TILE_OF_1(name)            \
-  TILE_OF(name, f32, float, load_f32, store_f32, name##_of(x))
-#define TILE_THROUGH_2(name) \
-  TILE_OF_2(name)            \
-  TILE_OF(name, f32, float, load_f32, store_f32, name##_of(x, load_f32(second, i, n, scalar & 2)))
+  TILE_OF(name, f32, float, load_vals_f32, store_vals_f32, name##_of(x))
+#define TILE_THROUGH_2(name)                               \
+  TILE_OF_2(name)                                          \
+  TILE_OF(name, f32, float, load_vals_f32, store_vals_f32, \
+          name##_of(x, load_vals_f32(second, i, n, scalar & 2)))
 #endif
 
 #endif

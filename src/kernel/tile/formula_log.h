@@ -21,7 +21,8 @@ INLINE val log_of(val x)
   return log_ends(x, 0, log_sum(parts.k, parts.m, real(0)));
 }
 
-/* log1p x is the log of u = 1 + x rounded, and what u lacks divided by u. Near 0, f is x itself. */
+/* log1p x is the log of u = 1 + x rounded, and the rounding error of u divided by u. Near 0, f is x
+ * itself. */
 INLINE val log1p_of(val x)
 {
   val zero = real(0), one = real(1);

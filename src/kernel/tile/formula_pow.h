@@ -1,5 +1,5 @@
 /* x to the y, of f64 or f32. A power is 2 to the y log2 |x|, logarithm and product in two parts
- * with some half as many bits again, so that what is rounded visibly is the last addition only.
+ * with some half as many bits again, so that only the last addition rounds visibly.
  *
  *   |x| = 2^k m     s = (m - 1) / (m + 1), z = s^2
  *   log2 |x| = k + 2 / ln 2 (s + s z (1/3 + z (1/5 + z T(z))))
@@ -16,30 +16,30 @@
 #include "kernel/tile/formula_inner.h"
 
 /* The exact sum of numbers of which the first is the larger one, or 0. */
-INLINE pair sum_of(val x, val y)
+INLINE pair sum_pair(val x, val y)
 {
   val high = x + y;
   return (pair){ high, (x - high) + y };
 }
 
 /* The exact product. */
-INLINE pair product_of(val x, val y)
+INLINE pair product_pair(val x, val y)
 {
   val high = x * y;
   return (pair){ high, fused(x, y, -high) };
 }
 
-INLINE pair times(pair x, pair y)
+INLINE pair times_pair(pair x, pair y)
 {
-  pair out = product_of(x.high, y.high);
+  pair out = product_pair(x.high, y.high);
   out.low = out.low + fused(x.high, y.low, x.low * y.high);
   return out;
 }
 
 /* x, which is larger, and y. */
-INLINE pair plus(pair x, pair y)
+INLINE pair plus_pair(pair x, pair y)
 {
-  pair out = sum_of(x.high, y.high);
+  pair out = sum_pair(x.high, y.high);
   out.low = out.low + (x.low + y.low);
   return out;
 }
@@ -48,7 +48,7 @@ INLINE pair plus(pair x, pair y)
 INLINE pair ratio(val less_one)
 {
   val two = real(2);
-  pair below = sum_of(two, less_one);
+  pair below = sum_pair(two, less_one);
   val high = less_one / below.high;
   val minus = -high;
   val rest = fused(minus, below.low, fused(minus, below.high, less_one));
@@ -59,18 +59,18 @@ INLINE pair ratio(val less_one)
 INLINE pair log2_pair(val x)
 {
   split parts = split_of(x);
-  pair s = ratio(parts.m), z = times(s, s);
+  pair s = ratio(parts.m), z = times_pair(s, s);
   pair fifth = { real(FIFTH_HIGH), real(FIFTH_LOW) };
   pair third = { real(THIRD_HIGH), real(THIRD_LOW) };
   pair scale = { real(2 * LOG2_E_HIGH), real(2 * LOG2_E_LOW) };
   pair tail = { z.high * polynomial(z.high, TABLE(atanh_tail5)), real(0) };
-  pair sum = plus(third, times(z, plus(fifth, tail)));
-  pair twice = times(s, scale);
-  pair log = plus(twice, times(twice, times(z, sum)));
-  return plus((pair){ parts.k, real(0) }, log);
+  pair sum = plus_pair(third, times_pair(z, plus_pair(fifth, tail)));
+  pair twice = times_pair(s, scale);
+  pair log = plus_pair(twice, times_pair(twice, times_pair(z, sum)));
+  return plus_pair((pair){ parts.k, real(0) }, log);
 }
 
-/* v + v^2/2 + v^3 E(v) for |v| <= ln 2 / 2, the first two apart from what is small beside them. */
+/* v + v^2/2 + v^3 E(v) for |v| <= ln 2 / 2, the first two apart from the small rest. */
 typedef struct series {
   pair square;
   val small;
@@ -79,7 +79,7 @@ typedef struct series {
 INLINE series series_of(pair v)
 {
   val cube = (v.high * v.high) * v.high;
-  return (series){ product_of(v.high * real(0.5), v.high),
+  return (series){ product_pair(v.high * real(0.5), v.high),
                    fused(cube, polynomial(v.high, TABLE(exp_tail3)), fused(v.low, v.high, v.low)) };
 }
 
@@ -87,14 +87,14 @@ INLINE series series_of(pair v)
 INLINE val exp2_pair(pair x)
 {
   val tagged = x.high + real(WHOLE);
-  /* What x.low can be beside is a multiple of twice its size, or 0. */
-  pair r = sum_of(x.high - (tagged - real(WHOLE)), x.low);
+  /* The other addend is 0 or a multiple of twice the size of x.low. */
+  pair r = sum_pair(x.high - (tagged - real(WHOLE)), x.low);
   pair ln2 = { real(LN2_NEAR), real(LN2_REST) };
-  pair v = times(r, ln2);
+  pair v = times_pair(r, ln2);
   series more = series_of(v);
-  pair first = sum_of(real(1), v.high), second = sum_of(first.high, more.square.high);
+  pair first = sum_pair(real(1), v.high), second = sum_pair(first.high, more.square.high);
   val rest = (first.low + second.low) + (more.square.low + more.small);
-  return scale_of(second.high + rest, tagged);
+  return scaled_by_tag(second.high + rest, tagged);
 }
 
 /* |x| to the y; log2 of 0 and of infinity are infinite. */
@@ -106,14 +106,14 @@ INLINE val power_of_size(val size, val y)
   log.high = where(size == real(0), real(-(element)INFINITY), log.high);
   /* So that infinity times the 0 that is the logarithm of 1 is 0. */
   y = at_most(at_least(y, -MOST_EXPONENT), MOST_EXPONENT);
-  pair whole_log = product_of(y, log.high);
+  pair whole_log = product_pair(y, log.high);
   val low = fused(y, log.low, whole_log.low);
   mask near = size_of(whole_log.high) < far;
   val high = at_most(at_least(whole_log.high, -FAR), FAR);
   return exp2_pair((pair){ high, where(near, low, real(0)) });
 }
 
-/* The sign that a power of a number below 0 has, and none where its exponent is not whole. */
+/* Gives a power of a number below 0 its sign, and NaN where the exponent is not whole. */
 INLINE val with_sign(val x, val y, val power)
 {
   val half = y * real(0.5);

@@ -40,7 +40,7 @@ INLINE val expm1_of(val x)
   val zero = real(0);
   mask is_near = size_of(x) < real(0.3465);
   series more = series_of((pair){ x, zero });
-  pair sum = sum_of(x, more.square.high);
+  pair sum = sum_pair(x, more.square.high);
   val near = sum.high + (sum.low + (more.square.low + more.small));
   near = where(x == zero, x, near); /* -0 stays */
   return where(is_near, near, exp_of(x) - real(1));

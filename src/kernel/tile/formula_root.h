@@ -1,6 +1,6 @@
-/* Cube roots and lengths of f64 or f32: a polynomial's guess or a root, and then what exact
- * products say that it lacks. `cbrt_guess` stands before this, cube roots of 2 and 4, from where on
- * squares are too large or too small, and by what they are scaled then. */
+/* Cube roots and lengths of f64 or f32: a polynomial's guess or a root, and then a correction from
+ * exact products. `cbrt_guess` stands before this, cube roots of 2 and 4, the sizes from which
+ * squares are too large or too small, and the factor that scales them then. */
 #ifndef TSR_KERNEL_FORMULA_ROOT_H
 #define TSR_KERNEL_FORMULA_ROOT_H
 
@@ -32,16 +32,17 @@ INLINE val cbrt_of(val x)
   val scale = where(i == one, real(2), real(4));
   scale = where(i == real(0), one, scale);
   val root = cube_root(m * scale, m, i);
-  root = scale_of(root, j + real(WHOLE));
+  root = scaled_by_tag(root, j + real(WHOLE));
   mask ends = (x == (x + x)) | (x != x); /* 0, infinities, NaN */
   return where(ends, x, with_sign_of(root, x));
 }
 
-/* The squares are of numbers scaled so that none leaves the range or gets lost where it counts. */
+/* The squares are of numbers scaled so that no square leaves the range or gets lost where it
+ * counts. */
 INLINE val hypot_of(val x, val y)
 {
   val top = real((element)INFINITY), ax = size_of(x), ay = size_of(y);
-  val high = most(ax, ay), low = least(ax, ay);
+  val high = most(ax, ay), low = least_of_vals(ax, ay);
   mask far = high > real(TOO_LARGE);
   mask near = high < real(TOO_SMALL);
   val scale = where(near, real(1 / SCALE), real(1));

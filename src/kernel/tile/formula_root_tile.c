@@ -1,4 +1,4 @@
-/* Cube roots and lengths of f64: what formula_root.h is made of. */
+/* Cube roots and lengths of f64: the constants and coefficients for formula_root.h. */
 #include "kernel/tile/formula_inner.h"
 
 #define CBRT_2 0x1.428a2f98d728bp+0

@@ -1,12 +1,11 @@
-/* sin, and what cos and tan share with it.
+/* sin, and the steps that cos and tan share with it.
  *
  *   x --turn--> y, |y| < 2^20 --k = y 2/pi--> r = y - k pi/2 in two parts --> sin r, cos r --k-->
  *   result
  *
- * turn leaves small numbers as they are; large ones it replaces by what whole quarters leave of
- * them (angle.h), with what that rounds off and how many quarters modulo 4 it was. pi/2 is taken
- * off in parts of 33 bits, whose products with k are exact, and what each subtraction rounds off is
- * kept.
+ * turn leaves small numbers as they are; it reduces large ones by whole quarters (angle.h) and
+ * keeps the rounding error and the number of quarters modulo 4. pi/2 is taken off in parts of 33
+ * bits, whose products with k are exact, and the rounding error of each subtraction is kept.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
  * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
@@ -21,7 +20,7 @@ typedef struct angle {
   val high, low, quarters;
 } angle;
 
-/* What a - b rounds off. */
+/* The rounding error of x - y. */
 INLINE val lost_of(val x, val y, val difference)
 {
   val back = difference - x;
@@ -29,24 +28,24 @@ INLINE val lost_of(val x, val y, val difference)
   return first - (y + back);
 }
 
-/* Where x is large: what whole quarters leave of it in two parts, and how many they were. */
-INLINE void turn_large(val x, val *y, val *low, val *quarters)
+/* Reduces a large x: the rest after whole quarters in two parts, and the number of quarters. */
+INLINE void reduce_large_val(val x, val *y, val *low, val *quarters)
 {
   *y = x;
   *low = *quarters = real(0);
   if (!any(~(size_of(x) < real(0x1p20)))) return;
   for (int i = 0; i < LANES; i++) {
-    turned left = turn(x[i]);
+    turned left = turned_angle(x[i]);
     (*y)[i] = left.high;
     (*low)[i] = left.low;
     (*quarters)[i] = left.quarters;
   }
 }
 
-INLINE angle reduce(val x)
+INLINE angle reduce_to_angle(val x)
 {
   val y, low, quarters;
-  turn_large(x, &y, &low, &quarters);
+  reduce_large_val(x, &y, &low, &quarters);
   val tagged = fused(y, real(0x1.45f306dc9c883p-1), real(WHOLE));
   val k = tagged - real(WHOLE);
   val first = fused(k, real(-0x1.921fb54400000p+0), y);
@@ -65,8 +64,8 @@ INLINE angle reduce(val x)
   return a;
 }
 
-/* r + r^3 S(r^2), with what the low part adds. */
-INLINE val sine(angle a)
+/* r + r^3 S(r^2), plus the low part's share. */
+INLINE val sine_of_angle(angle a)
 {
   static const double s[] = { /* (sin r - r) / r^3 in r^2 */
                               -0x1.ab175606bdb81p-41, 0x1.61217e35b462cp-33,
@@ -81,8 +80,8 @@ INLINE val sine(angle a)
   return a.high + rest;
 }
 
-/* 1 - r^2 / 2 + r^4 C(r^2): what 1 - r^2 / 2 rounds off is put back. */
-INLINE val cosine(angle a)
+/* 1 - r^2 / 2 + r^4 C(r^2): the rounding error of 1 - r^2 / 2 is put back. */
+INLINE val cosine_of_angle(angle a)
 {
   static const double c[] = { /* (cos r - 1 + r^2 / 2) / r^4 in r^2 */
                               -0x1.907d30a6379b0p-37, 0x1.1eeb6849e83dap-29,
@@ -106,9 +105,9 @@ INLINE mask has_bit(val number, int64_t bit)
 /* The sine of an angle `ahead` quarters on. */
 INLINE val turned_sine(val x, double ahead)
 {
-  angle a = reduce(x);
+  angle a = reduce_to_angle(x);
   val quarters = a.quarters + real(ahead);
-  val result = where(has_bit(quarters, 1), cosine(a), sine(a));
+  val result = where(has_bit(quarters, 1), cosine_of_angle(a), sine_of_angle(a));
   return where(has_bit(quarters, 2), -result, result);
 }
 

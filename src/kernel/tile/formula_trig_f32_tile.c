@@ -2,7 +2,8 @@
  *
  *   x --k = x 2/pi--> r = x - k pi/2 --> sin r, cos r --k--> result
  *
- * Up to 2^17 pi/2 is taken off in three parts; of more, lane by lane in f64, by way of angle.h. */
+ * Up to 2^17 pi/2 is taken off in three parts; larger angles go lane by lane in f64, through
+ * angle.h. */
 #include "kernel/tile/angle.h"
 #include "kernel/tile/formula_f32.h"
 
@@ -12,7 +13,7 @@ typedef struct angle {
 } angle;
 
 /* angle.h leaves small numbers as they are, and of others less than a quarter. */
-INLINE void turn_large(val x, angle *a)
+INLINE void turn_large_lanes(val x, angle *a)
 {
   mask large = ~(size_of(x) < real(0x1p17f));
   if (!any(large)) return;
@@ -20,7 +21,7 @@ INLINE void turn_large(val x, angle *a)
     if (!large[i]) continue;
     a->r[i] = a->tagged[i] = NAN;
     if (!isfinite(x[i])) continue;
-    turned left = turn((double)x[i]);
+    turned left = turned_angle((double)x[i]);
     double k = rint(left.high * 0x1.45f306dc9c883p-1);
     double r = fma(k, -0x1.921fb54442d18p+0, left.high);
     r = fma(k, -0x1.1a62633145c07p-54, r) + left.low;
@@ -30,7 +31,7 @@ INLINE void turn_large(val x, angle *a)
   }
 }
 
-INLINE angle reduce(val x)
+INLINE angle reduce_to_tagged(val x)
 {
   angle a;
   a.tagged = fused(x, real(0x1.45f306p-1f), real(WHOLE));
@@ -38,24 +39,24 @@ INLINE angle reduce(val x)
   val r = fused(k, real(-HALF_PI_HIGH), x);
   r = fused(k, real(-HALF_PI_LOW), r);
   a.r = fused(k, real(-HALF_PI_LAST), r);
-  turn_large(x, &a);
+  turn_large_lanes(x, &a);
   return a;
 }
 
-INLINE val sine(val r)
+INLINE val sine_series(val r)
 {
   val square = r * r;
   return fused(square * r, polynomial(square, TABLE(sin_tail)), r);
 }
 
-INLINE val cosine(val r)
+INLINE val cosine_series(val r)
 {
   val square = r * r;
   val rest = fused(square, polynomial(square, TABLE(cos_tail)), real(-0.5f));
   return fused(square, rest, real(1));
 }
 
-/* Where the quarters are uneven. */
+/* Lanes with an odd number of quarters. */
 INLINE mask uneven(val tagged)
 {
   return bits_differ(bits_and(tagged, whole(1)), whole(0));
@@ -69,8 +70,8 @@ INLINE val turned_by(val x, val quarters)
 
 INLINE val sin_of(val x)
 {
-  angle a = reduce(x);
-  val result = where(uneven(a.tagged), cosine(a.r), sine(a.r));
+  angle a = reduce_to_tagged(x);
+  val result = where(uneven(a.tagged), cosine_series(a.r), sine_series(a.r));
   result = turned_by(result, a.tagged);
   return where(x == real(0), x, result); /* -0 stays */
 }
@@ -78,16 +79,16 @@ INLINE val sin_of(val x)
 /* The sine one quarter on. */
 INLINE val cos_of(val x)
 {
-  angle a = reduce(x);
-  val result = where(uneven(a.tagged), sine(a.r), cosine(a.r));
+  angle a = reduce_to_tagged(x);
+  val result = where(uneven(a.tagged), sine_series(a.r), cosine_series(a.r));
   return turned_by(result, bits_add(a.tagged, whole(1)));
 }
 
 /* sin / cos; in uneven quarters -cos / sin. */
 INLINE val tan_of(val x)
 {
-  angle a = reduce(x);
-  val s = sine(a.r), c = cosine(a.r);
+  angle a = reduce_to_tagged(x);
+  val s = sine_series(a.r), c = cosine_series(a.r);
   mask odd = uneven(a.tagged);
   val result = where(odd, -c, s) / where(odd, s, c);
   return where(x == real(0), x, result);

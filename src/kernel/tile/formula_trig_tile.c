@@ -7,7 +7,7 @@ INLINE val cos_of(val x)
 }
 
 /* tan r = t is r + r^3 / 3 + r^5 T(r^2), a part of which the low part turns by 1 + t^2. In odd
- * quarters the result is -1 / t, and what that quotient lacks is put back. */
+ * quarters the result is -1 / t, and the rounding error of that quotient is put back. */
 INLINE val tan_of(val x)
 {
   static const double t[] = { /* (tan r - r - r^3 / 3) / r^5 in r^2 */
@@ -17,7 +17,7 @@ INLINE val tan_of(val x)
                               0x1.d6d3c354bab48p-9,   0x1.226e3586f3487p-7,   0x1.664f488242f0dp-6,
                               0x1.ba1ba1ba1c3bep-5,   0x1.1111111111110p-3
   };
-  angle a = reduce(x);
+  angle a = reduce_to_angle(x);
   val z = a.high * a.high, cube = z * a.high, one = real(1);
   val rest = (z * cube) * polynomial(z, t, 14);
   rest = fused(cube, real(0x1.5555555555555p-2), rest);

@@ -1,9 +1,9 @@
-/* Values made ready to be added to records, and told whether records hold them.
+/* Values made ready to be added to records, and tested whether records can hold them.
  *
  *   x = -1.5    field 1023, in units of 2^(1020 - 1075)    -(1.5 * 2^52 << 3)    |low 64|high 64|
  *
- * Invariant: what is told not to be held is 0 in units, so that records stay whole numbers. Every
- * loop has one shape, which compilers turn into vectors. */
+ * Invariant: a value that records cannot hold is 0 in units, so that records stay whole numbers.
+ * Every loop has one shape, which compilers turn into vectors. */
 #include "kernel/tile/tile_inner.h"
 
 #define SIGN (UINT64_C(1) << 63)

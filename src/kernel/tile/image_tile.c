@@ -8,7 +8,7 @@ enum { WIDE = 16 };
 typedef float floats_wide __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
 
 /* GCC 12 converts vectors of bytes to floats one by one; loops over them it does at once. */
-INLINE void load(floats_wide *to, const unsigned char *from)
+INLINE void load_pixel_bytes(floats_wide *to, const unsigned char *from)
 {
 #if defined(TILE_AVX512)
   __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
@@ -28,7 +28,7 @@ INLINE void load(floats_wide *to, const unsigned char *from)
 }
 
 /* The four pixels of a vector, `step` floats from one to the next. */
-INLINE void spread(float *to, ptrdiff_t step, const floats_wide *from)
+INLINE void spread_pixels(float *to, ptrdiff_t step, const floats_wide *from)
 {
 #if defined(TILE_AVX512)
   __m512 all = (__m512)*from;
@@ -41,24 +41,24 @@ INLINE void spread(float *to, ptrdiff_t step, const floats_wide *from)
 #endif
 }
 
-/* The last vector may reach beyond n: rows and sums have room behind them (TSR__IMAGE_PAD). */
+/* The last vector may reach beyond n: rows and sums have padding after them (TSR__IMAGE_PAD). */
 static void down(float *sum, const tsr__down *job)
 {
   const float *weight = job->weight;
   for (int64_t i = 0; i < job->n; i += WIDE) {
     floats_wide all, x;
-    load(&x, job->row[0] + i);
+    load_pixel_bytes(&x, job->row[0] + i);
     all = weight[0] * x;
     for (int r = 1; r < job->rows; r++) {
-      load(&x, job->row[r] + i);
+      load_pixel_bytes(&x, job->row[r] + i);
       all += weight[r] * x;
     }
     if (job->place < 0) *(floats_wide *)(sum + i) = all;
-    else spread(sum + 4 * i + (ptrdiff_t)4 * job->place, WIDE, &all);
+    else spread_pixels(sum + 4 * i + (ptrdiff_t)4 * job->place, WIDE, &all);
   }
 }
 
-/* Of one lane: a weighted sum of neighbours for each place. */
+/* One lane: a weighted sum of neighbours for each place. */
 static void across_one(float *out, const tsr__across *job, const float *sum)
 {
   const tsr__taps *taps = job->taps;
@@ -73,7 +73,7 @@ static void across_one(float *out, const tsr__across *job, const float *sum)
 }
 
 /* Packed pixels are written whole, the fourth lane where the next one comes; but not the last. */
-static void across(float *out, const tsr__across *job)
+static void across_pixels(float *out, const tsr__across *job)
 {
   const tsr__taps *taps = job->taps;
   floats_wide scale, bias;
@@ -91,7 +91,7 @@ static void across(float *out, const tsr__across *job)
     all = all * scale + bias;
     float *to = out + (ptrdiff_t)k * pace;
     if (k < whole && job->rows == TSR__IMAGE_ROWS) {
-      spread(to, job->step, &all);
+      spread_pixels(to, job->step, &all);
       continue;
     }
     for (int r = 0; r < job->rows; r++)
@@ -99,17 +99,18 @@ static void across(float *out, const tsr__across *job)
   }
 }
 
-static void scaled(float *out, const unsigned char *from, int64_t n, const tsr__scaling *scaling)
+static void scaled_bytes(float *out, const unsigned char *from, int64_t n,
+                         const tsr__scaling *scaling)
 {
   int64_t i = 0;
   for (; i + TSR__SCALED <= n; i += TSR__SCALED)
     for (int k = 0; k < TSR__SCALED; k += WIDE) {
       floats_wide x;
-      load(&x, from + i + k);
+      load_pixel_bytes(&x, from + i + k);
       x *= *(const floats_wide *)(scaling->by + k);
       *(floats_wide *)(out + i + k) = x + *(const floats_wide *)(scaling->plus + k);
     }
   for (int k = 0; i < n; i++, k++) out[i] = (float)from[i] * scaling->by[k] + scaling->plus[k];
 }
 
-const tsr__image_tiles TSR__ISA_NAME(tsr__image_tiles) = { down, across, scaled };
+const tsr__image_tiles TSR__ISA_NAME(tsr__image_tiles) = { down, across_pixels, scaled_bytes };

@@ -47,7 +47,7 @@ struct tsr__job {
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
-static size_t aligned(size_t bytes)
+static size_t aligned_bytes(size_t bytes)
 {
   return (bytes + 63) & ~(size_t)63;
 }
@@ -60,12 +60,12 @@ typedef struct bump {
 static void *carve(bump *b, size_t bytes)
 {
   void *memory = b->at;
-  b->at += aligned(bytes);
+  b->at += aligned_bytes(bytes);
   return memory;
 }
 
-/* In the order in which open_task carves: what is added there is to be added here. One block a
- * stretch, from the runtime's kept ones: running a kernel allocates nothing in steady state.
+/* In the order in which open_task carves: a line added there needs one here. One block a stretch,
+ * from the runtime's kept ones: running a kernel allocates nothing in steady state.
  *
  *   pointers | moving | loads | reds | codes | uniforms | registers, stages | blocks | accumulators
  */
@@ -73,12 +73,12 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   size_t blocks = 0;
   for (int i = 0; i < k->load_count; i++)
-    if (tsr__turn_may(&k->loads[i], k->rank)) blocks += aligned(tsr__turn_bytes());
-  return blocks + aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
-         aligned((size_t)k->slot_count * sizeof(tsr__moving)) +
-         aligned((size_t)k->load_count * sizeof(tsr__loading)) +
-         aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
-         aligned(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
+    if (tsr__turn_may(&k->loads[i], k->rank)) blocks += aligned_bytes(tsr__turn_bytes());
+  return blocks + aligned_bytes(((size_t)k->slot_count + 1) * sizeof(void *)) +
+         aligned_bytes((size_t)k->slot_count * sizeof(tsr__moving)) +
+         aligned_bytes((size_t)k->load_count * sizeof(tsr__loading)) +
+         aligned_bytes((size_t)k->red_count * sizeof(tsr__reducing)) +
+         aligned_bytes(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
          ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
 }
 
@@ -100,9 +100,9 @@ static void fill_cell(void *cell, int dtype, tsr__num value)
   }
 }
 
-/* A result may lie in the memory of an operand that is given up (tsr__kernel_reads_own): then
- * whole tiles are computed beside it first, so that no instruction reads what an earlier one
- * wrote. */
+/* A result may lie in the memory of an operand that is given up (tsr__kernel_reads_own): then whole
+ * tiles are computed in a register first, so that no instruction reads an element that an earlier
+ * one wrote. */
 static bool is_input(const tsr__task *task, const void *memory)
 {
   const tsr__kernel_io *io = &task->kernel->io;
@@ -119,7 +119,7 @@ static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsi
   const tsr__slotinfo *info = &task->kernel->slots[slot];
   tsr__moving m = { .base = memory, .slot = slot, .input = info->kind == TSR__SLOT_INPUT };
   if (info->dtype != TSR_BOOL) m.size = (int32_t)tsr_dtype_size((tsr_dtype)info->dtype);
-  /* Of the whole run and not of the part: eight devices of one machine share its caches. */
+  /* The whole run decides and not the part: eight devices of one machine share its caches. */
   bool large = task->job->total * m.size >= STREAMED_BYTES && (uintptr_t)memory % 64 == 0;
   m.shared = !m.input && is_input(task, memory);
   if (m.input || (!large && !m.shared)) return m;
@@ -216,8 +216,8 @@ static void number_places(const tsr__task *task, const tsr__redinfo *info, tsr__
   places->start = task->part->box.start;
   for (int d = k->rank - 1; d >= 0; d--) {
     bool reduced = info->codes >= 0 || info->dims >> d & 1;
-    /* The place of an element within what it is reduced with, counted over the whole array: a
-     * part's start is added from its box. */
+    /* The place of an element among those reduced with it, counted over the whole array: a part's
+     * start is added from its box. */
     places->step[d] = reduced ? step : 0;
     if (reduced) step *= dims[d]; /* only dim 0 may be unknown, and nothing lies before it */
   }
@@ -237,15 +237,15 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     if (device->ops->places) number_places(task, info, &red->places);
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
-    /* Nobody else writes there, or nobody else writes to those outputs. */
+    /* No other task writes to the accumulator, or none writes to those outputs. */
     if (in_place || (splits(red) && !device->ops->rows)) continue;
     if (splits(red)) {
       borrow_rows(&red->own, device);
       red->to = &red->own;
       continue;
     }
-    /* Its own, in the task's memory, and begun with "none"; the device's is begun by whoever
-     * made it. */
+    /* The task's accumulator lies in its own memory and begins with "none"; the device's begins
+     * when it is made. */
     red->own = (tsr__partial){ .rt = device->rt, .device = -1 };
     tsr__partial_plan(&red->own, device->row, device->dtype, device->count);
     red->own.data = carve(memory, red->own.bytes);
@@ -267,8 +267,8 @@ static bool join_escapes(tsr__partial *into, const tsr__partial *from)
   return good;
 }
 
-/* Leaves to the next run what this one learnt about the size of the values. Whoever writes last
- * wins: a guess is only where to begin (exact_tile.c), and no bit of a result depends on it. */
+/* Leaves this run's guess about the size of the values to the next run. The last writer wins: a
+ * guess is only where to begin (exact_tile.c), and no bit of a result depends on it. */
 static void keep_guesses(const tsr__task *task)
 {
   const tsr__kernel *k = task->kernel;
@@ -295,8 +295,8 @@ static bool join_reductions(tsr__task *task)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* What needs to know where in the part a tile lies; all others see slots only. */
-static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+/* These instructions need the tile's place in the part; all others see slots only. */
+static void do_special_inst(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   switch (inst->op) {
   case TSR__K_LOAD: tsr__do_load(task, inst, at, n); break;
@@ -335,7 +335,8 @@ static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, i
 }
 
 /* Whether it is of use. One operand alone the processor fetches ahead of itself, and a burst of
- * lines asked for between instructions would only be waited for; what is small is in the cache. */
+ * lines asked for between instructions would only be waited for; small operands are in the
+ * cache. */
 static bool asks_ahead(const tsr__task *task)
 {
   int operands = 0;
@@ -357,12 +358,12 @@ static inline void fetch_some(fetch *f)
   }
 }
 
-static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+static inline void do_inst(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   void **slot = task->slot;
-  /* Special instructions stand behind the pure ones in the enumeration (kir.h). */
+  /* The enumeration lists special instructions after the pure ones (kir.h). */
   if (inst->op >= TSR__K_LOAD) {
-    special(task, inst, at, n);
+    do_special_inst(task, inst, at, n);
     return;
   }
   const tsr__stretch span = { (int32_t)n, inst->scalar };
@@ -370,14 +371,14 @@ static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int6
                                          slot[inst->in[2]], span);
 }
 
-/* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and
- * one being worked on fit the nearest cache; what is in the cache, or is bound by computing, in
- * whole tiles, which cost fewer calls. Multiples of STREAM_PIECE keep every piece a whole number
- * of vectors and of bool words. */
+/* Elements of a tile. Operands that stream from memory are taken in pieces, so that one being
+ * fetched and one being worked on fit the nearest cache; operands in the cache, and long bodies,
+ * take whole tiles, which cost fewer calls. Multiples of STREAM_PIECE keep every piece a whole
+ * number of vectors and of bool words. */
 static int64_t tile_step(const tsr__task *task, bool streams)
 {
   const tsr__kernel *k = task->kernel;
-  int64_t bytes = 0; /* of inputs of whole bytes an element */
+  int64_t bytes = 0; /* sum over inputs of whole bytes an element */
   for (int i = 0; i < task->moving_count; i++)
     if (task->moving[i].input) bytes += task->moving[i].size;
   bool computes = k->inst_count - k->prologue_count > STREAM_INSTS;
@@ -407,7 +408,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
   const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
-  for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
+  for (const tsr__inst *inst = k->insts; inst < first; inst++) do_inst(task, inst, 0, 1);
   if (tsr__goes_down(task)) {
     tsr__do_down(task, from, to);
     return;
@@ -432,11 +433,11 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     if (streams) fetch_plan(&ahead, task, next.at, next.n, k->inst_count - k->prologue_count);
     for (const tsr__inst *inst = first; inst < end; inst++) {
       if (streams) fetch_some(&ahead);
-      step(task, inst, at, n);
+      do_inst(task, inst, at, n);
     }
     if (staged) flush_stages(task, at, n);
   }
-  /* What was streamed is visible before the task is counted as done. */
+  /* Streamed results are visible before the task is counted as done. */
   if (staged) task->tiles->drain();
 }
 
@@ -508,7 +509,7 @@ static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&walk, k->rank, part->box.size, info->codes >= 0 ? all : info->dims);
     if (!walk.step[0]) {
-      own += aligned(part->partials[i]->bytes);
+      own += aligned_bytes(part->partials[i]->bytes);
       continue;
     }
     /* The least common multiple of the rows of all reductions and of 64: a stretch of so many
@@ -530,7 +531,7 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
   int64_t unit;
   out->tasks = out->count > 0;
   out->chunk = out->count;
-  /* Of a part without elements nothing is divided: its rows may have none. */
+  /* A part without elements is not divided: its rows may have none. */
   if (!out->count) return;
   size_t own = own_bytes(k, &job->run->parts[part], &unit);
   if (k->ordered || own > OWN_BYTES || unit > out->count / 2) return;
@@ -579,7 +580,7 @@ static void run_task(void *user, int64_t number, int worker)
   pthread_mutex_unlock(&job->lock);
 }
 
-/* What a place says of rows that it sends to others. */
+/* Refuses a row number, or a number of rows, that is out of range. */
 static tsr_status refuse_rows(const tsr__within_attr *of, const tsr__fault *fault,
                               tsr__error *error)
 {
@@ -597,7 +598,7 @@ static tsr_status refuse_rows(const tsr__within_attr *of, const tsr__fault *faul
                         (long long)fault->limit - 1);
 }
 
-/* Of a table's index, or of one whose dim is named. */
+/* Refuses an index into a table, or one with a named dim. */
 static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fault,
                                tsr__error *error)
 {
@@ -651,8 +652,8 @@ static void run_parallel(tsr__job *job, int64_t work)
   int64_t total = job->total, chunk = total / (4 * tsr__worker_count(run->rt));
   int64_t least = (int64_t)(LEAST_CHUNK * ((double)total / (double)work));
   if (chunk < least) chunk = least;
-  /* Four tasks a worker even out what they do not share evenly; within bounds that keep starts
-   * cheap and cancelling quick. */
+  /* Four tasks a worker even out uneven work; within bounds that keep starts cheap and cancelling
+   * quick. */
   if (chunk > MOST_CHUNK) chunk = MOST_CHUNK;
   int64_t tasks = 0;
   for (int i = 0; i < run->part_count; i++) {

@@ -6,7 +6,7 @@
 
 /* Adjacent dims of a domain that an operand or a reduction treats alike, joined: the outermost
  * first. `step`: elements of the operand (or outputs of the reduction) between neighbours; 0 = it
- * does not vary. Of a dense operand the innermost step is 0 or 1. */
+ * does not vary. A dense operand's innermost step is 0 or 1. */
 typedef struct tsr__walk {
   int rank;
   int64_t size[TSR_MAX_RANK], step[TSR_MAX_RANK];
@@ -14,7 +14,7 @@ typedef struct tsr__walk {
 
 /* Joins `rank` dims of `size`; bit d of `flat`: does not vary along d. */
 void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t flat);
-/* Where element `at` of the domain lies; and how many elements from it on lie in one run of the
+/* The place of element `at` of the domain; and how many elements from it on lie in one run of the
  * innermost dim. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left);
 
@@ -31,7 +31,7 @@ typedef struct tsr__loading {
   const tsr__tiles *tiles;
   int32_t size;     /* bytes of an element; 0: bits */
   char *block;      /* memory for one, or NULL */
-  int64_t block_at; /* where it begins in the operand */
+  int64_t block_at; /* the block's start in the operand */
 } tsr__loading;
 
 /* Tiles that go down `rows` rows of a block before the next one: rows of `row` elements, `count` of
@@ -44,7 +44,7 @@ typedef struct tsr__band {
 typedef struct tsr__path {
   tsr__band band;
   int64_t from, to, at, tile;
-  int64_t first, end, line, column; /* rows of the band; where it is */
+  int64_t first, end, line, column; /* rows of the band; the row and column to do next */
 } tsr__path;
 
 typedef struct tsr__stop {
@@ -72,7 +72,8 @@ typedef struct tsr__reducing {
   tsr__places places;
 } tsr__reducing;
 
-/* The first index out of range of a run: of the node that has it first, by its positions. */
+/* The first index out of range of a run: the fault with the lowest node, then the lowest
+ * position. */
 typedef struct tsr__fault {
   bool set;
   int node;
@@ -95,7 +96,7 @@ typedef struct tsr__task {
   const tsr__tiles *tiles;
   const tsr__run_part *part;
   void **slot;                /* slot[-1] is NULL */
-  unsigned char *registers;   /* and behind them one for each result */
+  unsigned char *registers;   /* and after them one for each result */
   int64_t size[TSR_MAX_RANK]; /* local dims */
   tsr__moving *moving;
   int moving_count;
@@ -131,7 +132,7 @@ tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t 
 tsr__stop tsr__path_next(tsr__path *path);
 
 /* interp_reduce.c */
-/* Whether a kernel only reduces columns of what lies in memory; then many rows at once. */
+/* Whether a kernel only reduces columns of operands in memory; then many rows at once. */
 bool tsr__goes_down(const tsr__task *task);
 void tsr__do_down(tsr__task *task, int64_t from, int64_t to);
 void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);

@@ -39,8 +39,8 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
   }
 }
 
-/* From the last dim on, until what is left of the index is 0. `*left`: how many elements from there
- * on lie as one run. */
+/* The loop goes from the last dim on, until the rest of the index is 0. `*left`: how many elements
+ * from there on lie as one run. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 {
   int last = walk->rank - 1;
@@ -56,9 +56,9 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-/* By dims of the domain: where the operand's first element is, and how far the next one along each
- * dim. A dim of the operand that stands for a dim of the domain which is read backwards has a
- * negative step, and starts at its end. */
+/* Per dim of the domain: the place of the operand's first element, and the step along each dim. A
+ * dim of the operand that stands for a dim of the domain which is read backwards has a negative
+ * step, and starts at its end. */
 static void find_steps(const tsr__loadinfo *info, const int64_t *size, int64_t step[TSR_MAX_RANK],
                        int64_t *start)
 {
@@ -94,7 +94,7 @@ void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, con
   for (int d = rank - 1; d >= 0; d--) {
     stride s = { size[d], step[d], info->low[d], info->high[d] };
     if (s.high > s.size) s.high = s.size;
-    /* Of a piece that shows nothing on this device no tile is touched. */
+    /* A piece that shows nothing on this device touches no tile. */
     l->empty = l->empty || s.low >= s.high;
     l->bounded = l->bounded || s.low > 0 || s.high < s.size;
     if (s.size == 1) continue;
@@ -121,10 +121,10 @@ void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, con
 typedef struct piece {
   void *to;
   const void *from;
-  int64_t at, offset, n; /* elements: where in the tile, where in the operand, how many */
+  int64_t at, offset, n; /* elements: place in the tile, place in the operand, number */
   int64_t step;          /* between neighbours in the operand; 0: one element, repeated */
   int dtype;
-  int64_t size; /* of an element in bytes; 0: bits */
+  int64_t size; /* bytes of an element; 0: bits */
 } piece;
 
 static void load_bits(const piece *p)
@@ -144,7 +144,7 @@ static void load_bits(const piece *p)
   }
 }
 
-/* By memcpy, as what comes in and goes out are bytes of some type. */
+/* Elements pass through memcpy, as both sides are bytes of some type. */
 #define WORD_OF(T)                     \
   {                                    \
     T value;                           \
@@ -152,9 +152,9 @@ static void load_bits(const piece *p)
     return UINT64_MAX / (T)-1 * value; \
   }
 
-/* As many copies of an element as fit a word. UINT64_MAX / (T)-1 is a 1 in each place of T:
- * 0x0101.. of bytes, 0x00010001.. of two. */
-static uint64_t word_of(const char *in, size_t size)
+/* Returns a word of copies of an element. UINT64_MAX / (T)-1 is a 1 in each place of T: 0x0101..
+ * for bytes, 0x00010001.. of two. */
+static uint64_t word_of_copies(const char *in, size_t size)
 {
   switch (size) {
   case 1: WORD_OF(uint8_t)
@@ -170,7 +170,7 @@ typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
  * borders. */
 static void repeat(char *out, const char *in, size_t size, int64_t n)
 {
-  const pair all = word_of(in, size) - (pair){ 0 };
+  const pair all = word_of_copies(in, size) - (pair){ 0 };
   size_t bytes = (size_t)n * size, done = 0;
   if (!all[0]) {
     memset(out, 0, bytes);
@@ -187,7 +187,7 @@ static void load_spaced(const piece *p, size_t size)
   tsr__put_spaced((char *)p->to + p->at * (int64_t)size, from, p->n, p->step, size);
 }
 
-/* As it lies, one element repeated, or every `step`th. */
+/* Copies the run, repeats one element, or takes every `step`th. */
 static void load_run(const piece *p)
 {
   if (p->dtype == TSR_BOOL) {
@@ -202,7 +202,7 @@ static void load_run(const piece *p)
   else load_spaced(p, size);
 }
 
-/* Where a walk is: the index along each of its dims, and in the operand. */
+/* The place of a walk: the index along each of its dims, and in the operand. */
 typedef struct spot {
   int64_t index[TSR_MAX_RANK], offset;
   bool inside; /* all outer dims within their bounds */
@@ -210,7 +210,7 @@ typedef struct spot {
 
 /* Whether the first `dims` indices are within their bounds. Asked once a line and not once an
  * element: only the innermost dim has its bounds cut into runs. */
-static bool within(const tsr__loading *l, const spot *p, int dims)
+static bool is_spot_within(const tsr__loading *l, const spot *p, int dims)
 {
   bool inside = true;
   for (int d = 0; d < dims && l->bounded; d++)
@@ -220,10 +220,10 @@ static bool within(const tsr__loading *l, const spot *p, int dims)
 
 static void look_inside(const tsr__loading *l, spot *p)
 {
-  p->inside = within(l, p, l->walk.rank - 1);
+  p->inside = is_spot_within(l, p, l->walk.rank - 1);
 }
 
-static void find_place(const tsr__loading *l, int64_t at, spot *p)
+static void find_spot(const tsr__loading *l, int64_t at, spot *p)
 {
   p->offset = l->start;
   for (int d = l->walk.rank - 1; d >= 0; d--) {
@@ -235,7 +235,7 @@ static void find_place(const tsr__loading *l, int64_t at, spot *p)
 }
 
 /* Goes on by `n` elements of a run. */
-static void go_on(const tsr__loading *l, spot *p, int64_t n)
+static void advance_spot(const tsr__loading *l, spot *p, int64_t n)
 {
   const tsr__walk *w = &l->walk;
   int d = w->rank - 1;
@@ -262,7 +262,7 @@ static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece
                              .row = here->index[l->walk.rank - 2],
                              .column = column,
                              .n = n };
-    /* 0: what is left of the run is copied as any other. */
+    /* 0: the rest of the run is copied like any other. */
     some = tsr__turn_copy(l, &turn);
     if (some) continue;
     p->n = some = n;
@@ -277,8 +277,8 @@ typedef struct short_lines {
   int64_t to_step, from_step, bytes, count;
 } short_lines;
 
-/* Short lines are most of what pools and borders of images load, and a call would take longer than
- * one of them. */
+/* Most loads of pools and borders of images are short lines, and a call would take longer than one
+ * of them. */
 static void copy_lines(short_lines l)
 {
   for (int64_t i = 0; i < l.count; i++, l.to += l.to_step, l.from += l.from_step) {
@@ -291,19 +291,19 @@ static void copy_lines(short_lines l)
 enum { SHORT_LINE = 1024 }; /* bytes */
 
 /* Whether whole lines of a load are copied several at a time. */
-static bool has_lines(const tsr__loading *l, const piece *p)
+static bool has_short_lines(const tsr__loading *l, const piece *p)
 {
   int last = l->walk.rank - 1;
   return last > 0 && p->step == 1 && p->size && !l->turned &&
          l->walk.size[last] * p->size <= SHORT_LINE;
 }
 
-/* Whole lines from `here`, which begins one, along the dim around them: of a tile that has room for
- * n elements. Returns how many elements of the tile they are.
+/* Whole lines from `here`, which begins one, along the dim around them: the tile has room for n
+ * elements. Returns how many elements of the tile they are.
  *
  *   tile      | . . x x . | . . x x . | . . x x . |       x: low <= index < high
  *   operand     . . x x . . . x x . . . x x               a line is `step` from the next */
-static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
+static int64_t load_tile_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
 {
   const tsr__walk *w = &l->walk;
   const int last = w->rank - 1, around = last - 1;
@@ -313,7 +313,7 @@ static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
   int64_t first = l->low[around] > index ? l->low[around] - index : 0;
   int64_t end = l->high[around] - index < lines ? l->high[around] - index : lines;
   if (high > width) high = width;
-  if (within(l, here, around) && first < end && low < high)
+  if (is_spot_within(l, here, around) && first < end && low < high)
     copy_lines((short_lines){ .to = (char *)p.to + (p.at + first * width + low) * size,
                               .from = (const char *)p.from +
                                       (here->offset + first * w->step[around] + low) * size,
@@ -333,24 +333,24 @@ static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
 }
 
 /* The part of a tile that one load is for, run by run. */
-static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
+static void load_tile_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
 {
   int last = l->walk.rank - 1;
   spot here;
   p.step = l->walk.step[last];
-  find_place(l, first, &here);
-  const bool lines = has_lines(l, &p);
+  find_spot(l, first, &here);
+  const bool lines = has_short_lines(l, &p);
   for (int64_t done = 0, run; done < n; done += run) {
     int64_t from = here.index[last], to = l->walk.size[last];
     if (lines && !from && to <= n - done) {
       p.at = done;
-      run = load_lines(l, p, &here, n - done);
+      run = load_tile_lines(l, p, &here, n - done);
       continue;
     }
     run = to - from < n - done ? to - from : n - done;
     /*   a run of the tile    | from .......... from + run |
      *   bounds                   low .......... high
-     *   what is loaded           [skip, to)                     the rest of it is other pieces' */
+     *   loaded                   [skip, to)                     other pieces load the rest */
     to = from + run < l->high[last] ? from + run : l->high[last];
     int64_t skip = from < l->low[last] ? l->low[last] - from : 0;
     p.at = done + skip;
@@ -358,7 +358,7 @@ static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
     p.n = to - from - skip;
     if (here.inside && p.n > 0 && l->turned) load_turned(l, &here, from + skip, &p);
     else if (here.inside && p.n > 0) load_run(&p);
-    go_on(l, &here, run);
+    advance_spot(l, &here, run);
   }
 }
 
@@ -372,7 +372,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
         info->input < 0 ? task->slot[info->fill] : tsr__cpu_data(task->part->inputs[info->input]);
     piece p = { .to = task->slot[inst->out], .from = from, .dtype = inst->dtype };
     if (p.dtype != TSR_BOOL) p.size = (int64_t)tsr_dtype_size((tsr_dtype)p.dtype);
-    if (!task->loads[i].empty) load_piece(&task->loads[i], p, at, n);
+    if (!task->loads[i].empty) load_tile_piece(&task->loads[i], p, at, n);
     more = info->more;
   }
 }
@@ -400,7 +400,7 @@ static int64_t global_at(const tsr__task *task, const tsr__gnode *g, int64_t at,
       *left = run - offset;
       whole = task->size[d] == g->dims[d];
     }
-    /* A dim known at run time is dim 0, the last here, whose step nobody multiplies. */
+    /* A dim known at run time is dim 0, the last here, whose step is not multiplied any more. */
     step *= g->dims[d] > 0 ? g->dims[d] : task->size[d];
   }
   return place;
@@ -449,7 +449,7 @@ void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int dim, int input)
+static int64_t entries_of_table(const tsr__task *task, const tsr__gnode *table, int dim, int input)
 {
   if (table->dims[dim] >= 0) return table->dims[dim];
   /* Rows known at run time: the buffer tells how many there are. */
@@ -458,8 +458,8 @@ static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int di
 
 /* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0.
  * The run goes on, with an element that is there, and fails at its end: tasks cannot be stopped by
- * each other, and which fault is told must not hang on who was first. The first fault by position
- * is told, whatever order tasks meet them in (tsr__fault_before). */
+ * each other, and the reported fault must not depend on which task was first. The first fault by
+ * position is reported, whatever order tasks meet them in (tsr__fault_before). */
 static int64_t checked(tsr__task *task, int node, int64_t index, int64_t limit, int64_t at)
 {
   if (index >= 0 && index < limit) return index;
@@ -482,7 +482,7 @@ void tsr__do_within(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
 
 /* One element is stored without the calls that a run takes: look-ups with an index each have no
  * longer runs. */
-static void take_piece(const piece *p)
+static void take_table_piece(const piece *p)
 {
   if (p->n > 1 || p->dtype == TSR_BOOL) {
     load_run(p); /* neighbours: its step is 1 */
@@ -496,14 +496,14 @@ static void take_piece(const piece *p)
   }
 }
 
-/* out[a, i, b] = table[a, index[i], b]: runs along b. Where each element has an index of its own,
+/* out[a, i, b] = table[a, index[i], b]: runs along b. If each element has an index of its own,
  * out[a, i, b] = table[a, index[a, i, b], b], a run is one. */
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
-  int64_t entries = table_size(task, table, info->dim, info->input), inner = 1, middle = 1;
+  int64_t entries = entries_of_table(task, table, info->dim, info->input), inner = 1, middle = 1;
   for (int d = info->dim; d < info->dim + tsr__more_of(task->program, g); d++)
     /* Dims that are looked into as one are so many entries. */
     entries *= table->dims[d + 1];
@@ -515,7 +515,8 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   const void *from = tsr__cpu_data(task->part->inputs[info->input]);
   const int64_t *index = task->slot[inst->in[0]];
   void *to = task->slot[inst->out];
-  /* There is no element 0 to take for what is out of range, and every index is. */
+  /* An empty table has no element 0 to take for indices out of range, and every index is out of
+   * range. */
   if (entries == 0) {
     memset(to, 0, tsr__device_bytes((tsr_dtype)inst->dtype, n));
     for (int64_t i = 0; i < n; i++) checked(task, info->node, index[i], 0, at + i);
@@ -525,13 +526,13 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     int64_t b = (at + i) % inner, a = (at + i) / (inner * middle);
     left = each ? 1 : inner - b < n - i ? inner - b : n - i;
     int64_t entry = checked(task, info->node, index[i], entries, at + i);
-    take_piece(&(piece){ .to = to,
-                         .from = from,
-                         .at = i,
-                         .n = left,
-                         .step = 1,
-                         .dtype = inst->dtype,
-                         .offset = (a * entries + entry) * inner + b });
+    take_table_piece(&(piece){ .to = to,
+                               .from = from,
+                               .at = i,
+                               .n = left,
+                               .step = 1,
+                               .dtype = inst->dtype,
+                               .offset = (a * entries + entry) * inner + b });
   }
 }
 
@@ -540,7 +541,7 @@ void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
-  int64_t entries = table_size(task, table, 0, info->input);
+  int64_t entries = entries_of_table(task, table, 0, info->input);
   (void)at;
   task->tiles->search[table->dtype](task->slot[inst->out], task->slot[inst->in[0]], n,
                                     tsr__cpu_data(task->part->inputs[info->input]), entries);

@@ -1,5 +1,5 @@
-/* Reductions of a tile, run by run: a run is what goes across into one element of an accumulator or
- * along into neighbouring ones; elements with group codes go where these say (accum.h).
+/* Reductions of a tile, run by run: a run goes across into one element of an accumulator or along
+ * into neighbouring ones; elements with group codes go where these say (accum.h).
  *
  * All ways of one row keep the same accumulators, and all but products of floats are exact, so how
  * a domain was cut into runs cannot show. */
@@ -11,9 +11,10 @@ static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i
   return (code >= 0) & (code < groups) & tsr__taken(f->mask, i);
 }
 
-/* Scatters the elements that count. Under a mask they are put side by side first, without a jump:
- * where it follows no pattern, every loop above would guess wrong at every other element. */
-static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, int32_t *room)
+/* Scatters the elements that count. Under a mask they are put side by side first, without a jump: a
+ * mask without a pattern would make every loop above guess wrong at every other element. */
+static void scatter_taken_elements(tsr__feed *f, int64_t groups, const int32_t *codes,
+                                   int32_t *room)
 {
   uint16_t place[TSR__TILE];
   _Alignas(8) unsigned char values[TSR__TILE * 8];
@@ -30,7 +31,7 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
     place[count] = (uint16_t)i;
     count += in_group(f, groups, codes[i], i);
   }
-  /* Places of what was put side by side, for accumulators that ask where an element stood. */
+  /* Places of the compacted elements, for accumulators that ask where an element stood. */
   f->kept = place;
   if (x && tsr_dtype_size((tsr_dtype)f->dtype) == 8)
     for (int64_t k = 0; k < count; k++) memcpy(values + 8 * k, x + 8 * place[k], 8);
@@ -44,7 +45,7 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* `n` bits from bit `at` on, moved to the start of `room` if they do not start a word. */
-static const uint64_t *bits_from(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)
+static const uint64_t *bits_from_place(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)
 {
   if (!bits) return NULL;
   if (at % 64 == 0) return bits + at / 64;
@@ -70,7 +71,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
                   .places = &red->places,
                   .at = at };
   if (info->codes >= 0) {
-    scatter_taken(&f, info->groups, task->slot[info->codes], task->codes);
+    scatter_taken_elements(&f, info->groups, task->slot[info->codes], task->codes);
     return;
   }
   const tsr__walk *walk = &red->walk;
@@ -88,9 +89,10 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
     f.element = tsr__walk_at(walk, at + i, &f.n);
     if (f.n > n - i) f.n = n - i;
     f.at = at + i;
-    f.mask = bits_from(mask, i, f.n, mask_room);
+    f.mask = bits_from_place(mask, i, f.n, mask_room);
     if (x)
-      f.x = bits ? (const void *)bits_from(x, i, f.n, x_room) : (const char *)x + (size_t)i * size;
+      f.x = bits ? (const void *)bits_from_place(x, i, f.n, x_room)
+                 : (const char *)x + (size_t)i * size;
     take(&f);
   }
 }
@@ -124,7 +126,7 @@ bool tsr__goes_down(const tsr__task *task)
   return k->inst_count > k->prologue_count;
 }
 
-/* Elements from .. of one reduction: whole rows together, what is left of a row by itself. */
+/* Elements from .. in one reduction: whole rows together, the rest of a row by itself. */
 static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, int64_t to)
 {
   enum { MOST = 1 << 20 }; /* elements between two questions whether to go on */
@@ -138,7 +140,7 @@ static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, in
     f.x = x + at;
     f.element = tsr__walk_at(&red->walk, at, &f.n);
     int64_t rows = size[-1] - at / row % size[-1], whole = (to - at) / row, most = MOST / row + 1;
-    /* Whole rows within the stretch; what is left of a row at its ends goes along by itself. */
+    /* Whole rows within the stretch; the rest of a row at its ends goes along by itself. */
     if (rows > whole) rows = whole;
     if (rows > most) rows = most;
     left = f.n < to - at ? f.n : to - at;

@@ -1,7 +1,7 @@
 /* The pure tile functions and the table that the interpreter looks them up in.
  *
  * Each is a plain loop that the compiler vectorises for the instruction set of the moment; only
- * what crosses between values and bits is written by hand. One loop serves each shape of operands
+ * conversions between values and bits are written by hand. One loop serves each shape of operands
  * (vector with vector, vector with one value). Invariant: element i of the result depends on
  * element i of the operands alone, through one rounding.
  *
@@ -10,15 +10,15 @@
  *   f(out, a, b, c, { n, scalar })   n elements; bit k of `scalar`: operand k is one
  *                                    value for all
  *
- * Bools are bits, 64 elements a word, the first of them lowest. Bits and elements behind the n-th
- * are nobody's: they may be written where they fill a word, and are never counted. */
+ * Bools are bits, 64 elements a word, the first of them lowest. Bits and elements after the n-th
+ * have no meaning: they may be written where they fill a word, and are never counted. */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"
 
 /* ---- one operand ---------------------------------------------------------------------------- */
 
-/* By size alone: what the bits mean does not show in a copy. */
+/* Only the size counts: a copy does not depend on the bits' meaning. */
 #define COPY(name, T)                                     \
   static void name(OPERANDS)                              \
   {                                                       \
@@ -57,8 +57,9 @@ UNARY(trunc_f64, double, double, trunc(v))
 
 /* ---- two operands --------------------------------------------------------------------------- */
 
-/* `scalar` says which operand is one value for all: 2 the right one, 1 the left one, 0 none.
- * Both are never, as that would be a uniform, which the prologue computes with n = 1. */
+/* `scalar` says which operand is one value for all: 2 the right one, 1 the left one, 0 none. The
+ * operands are never both one value, as that would be a uniform, which the prologue computes with n
+ * = 1. */
 #define BINARY(name, T, R, EXPRESSION)          \
   static void name(OPERANDS)                    \
   {                                             \
@@ -146,7 +147,7 @@ BINARY(div_f64, double, double, l / r)
 INT_DIVISION(int32_t, uint32_t, whole32)
 INT_DIVISION(int64_t, uint64_t, whole64)
 
-/* Of 0 as divisor 0, as above. */
+/* The divisor 0 gives 0, as above. */
 #define UINT_DIVISION(U, suffix)       \
   INLINE U floordiv_##suffix(U l, U r) \
   {                                    \
@@ -167,12 +168,13 @@ INT_DIVISION(int64_t, uint64_t, whole64)
 UINT_DIVISION(uint32_t, natural32)
 UINT_DIVISION(uint64_t, natural64)
 
-/* What is left of an exact division cut towards zero, with the sign of l: a long division of
- * mantissas, 11 bits of the quotient a step, so nothing is rounded. NaN where there is none.
+/* The remainder of an exact division cut towards zero, with the sign of l: a long division of
+ * mantissas, 11 bits of the quotient a step, so nothing is rounded. Operands without a remainder
+ * give NaN.
  *
  *   l = x * 2^from, r = y * 2^to:   x mod y, then 11 bits are brought down at a time:
- *   x < y < 2^53, so x << 11 fits 64 bits, and (x << 11) mod y is what the next digits leave */
-INLINE double rest_of(double l, double r)
+ *   x < y < 2^53, so x << 11 fits 64 bits, and (x << 11) mod y is the next remainder */
+INLINE double division_rest(double l, double r)
 {
   const uint64_t sign = UINT64_C(1) << 63, hidden = UINT64_C(1) << 52, top = 0x7ff * hidden;
   uint64_t a, b;
@@ -189,7 +191,7 @@ INLINE double rest_of(double l, double r)
   /* Mantissas as whole numbers, the hidden bit in front of those that have one. */
   uint64_t x = from ? (a & (hidden - 1)) | hidden : a, y = to ? (b & (hidden - 1)) | hidden : b;
   to += !to; /* denormals lie as numbers of exponent 1 do */
-  /* Invariant: x < y is what the bits of l that were brought down so far leave. */
+  /* Invariant: x < y is the remainder of the bits of l that were brought down so far. */
   x %= y;
   for (int64_t left = from + !from - to; left > 0 && x; left -= 11)
     x = (x << (left < 11 ? left : 11)) % y;
@@ -204,11 +206,11 @@ INLINE double rest_of(double l, double r)
   return l;
 }
 
-/* What is left of an exact division rounded down: the sign of r, never rounded but where r is
+/* The remainder of an exact division rounded down: the sign of r, never rounded but where r is
  * added once. That of f32 has room in f64, which holds it exactly. */
 INLINE double mod_real(double l, double r)
 {
-  double rest = rest_of(l, r);
+  double rest = division_rest(l, r);
   if (rest == 0) return copysign(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
@@ -216,7 +218,7 @@ INLINE double mod_real(double l, double r)
 /* A rest is no longer than r and lies on l's or r's last place, so those of f32 are f32. */
 INLINE float mod_real32(float l, float r)
 {
-  float rest = (float)rest_of((double)l, (double)r);
+  float rest = (float)division_rest((double)l, (double)r);
   if (rest == 0) return copysignf(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
@@ -225,7 +227,7 @@ INLINE float mod_real32(float l, float r)
  * r) is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
 INLINE double floordiv_real(double l, double r)
 {
-  double rest = rest_of(l, r), quotient = (l - rest) / r;
+  double rest = division_rest(l, r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysign(0, l / r);
@@ -235,10 +237,10 @@ INLINE double floordiv_real(double l, double r)
   return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
-/* As in f64; the rest, which is an f32, is taken there. */
+/* Works like f64's; the rest, which is an f32, is taken there. */
 INLINE float floordiv_real32(float l, float r)
 {
-  float rest = (float)rest_of((double)l, (double)r), quotient = (l - rest) / r;
+  float rest = (float)division_rest((double)l, (double)r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysignf(0, l / r);
@@ -263,15 +265,15 @@ BINARY(fmod_i64, int64_t, int64_t, fmod_whole64(l, r))
 /* Rounded down and towards zero are the same without signs. */
 BINARY(fmod_u32, uint32_t, uint32_t, mod_natural32(l, r))
 BINARY(fmod_u64, uint64_t, uint64_t, mod_natural64(l, r))
-BINARY(fmod_f32, float, float, (float)rest_of((double)l, (double)r))
-BINARY(fmod_f64, double, double, rest_of(l, r))
+BINARY(fmod_f32, float, float, (float)division_rest((double)l, (double)r))
+BINARY(fmod_f64, double, double, division_rest(l, r))
 BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
 BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
 BINARY(pow_u64, uint64_t, uint64_t, pow_natural64(l, r))
 
-/* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN joined
- * by others are still a NaN. So the smaller of both zeros is -0, and the larger +0. */
+/* Equal values: the bits in common tell +0 from -0. Unordered ones: all bits of a NaN joined by
+ * others are still a NaN. So the smaller of both zeros is -0, and the larger +0. */
 #define FLOAT_ENDS(T, I, suffix)     \
   INLINE T joined_##suffix(T l, T r) \
   {                                  \
@@ -312,7 +314,7 @@ BINARY(max_f64, double, double,
        : l == r ? common_f64(l, r)
                 : joined_f64(l, r))
 
-/* Of integers, and of floats in formulas. */
+/* These serve integers, and floats in formulas. */
 BINARY(and_i32, uint32_t, uint32_t, l &r)
 BINARY(and_i64, uint64_t, uint64_t, l &r)
 BINARY(or_i32, uint32_t, uint32_t, l | r)
@@ -339,7 +341,7 @@ UNARY(clz_i64, uint64_t, uint64_t, v ? (uint64_t)__builtin_clzll(v) : 64)
 BINARY(copysign_f32, float, float, copysignf(l, r))
 BINARY(copysign_f64, double, double, copysign(l, r))
 
-/* The next number of few bits differs in its last one, which is bit `step` of what it lies in, or,
+/* The next number of few bits differs in its last one, which is bit `step` of its register, or,
  * below `least`, where numbers are as close as they get, by `tiny`. Narrow floats lie in an f32,
  * whose fraction has 13 bits more than that of f16 and 16 more than that of bf16: hence their
  * steps. */
@@ -370,7 +372,7 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
 /* ---- comparisons: bits out ------------------------------------------------------------------- */
 
 /* A comparison of 64 elements fills bytes, which compilers make vectors of, and these become one
- * word of bits at once (pack64). What bits beyond n are nobody may rely on. */
+ * word of bits at once (pack64). Nobody may rely on bits beyond n. */
 #define TO_BITS(name, T, EXPRESSION)                  \
   static void name(OPERANDS)                          \
   {                                                   \
@@ -456,7 +458,8 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
     if (scalar != 2) r = M512_##s(y + whole, some);          \
     to[whole / LANES] = (M)CMP512_##s(l, r, float_p, int_p); \
   }
-/* Given an operator and the predicates of instructions; each version takes what it needs. */
+/* Given an operator and the predicates of instructions; each version takes the ones that it
+ * needs. */
 #define COMPARE(name, OP, float_p, int_p)                   \
   COMPARE_ONE(name, int32_t, i32, uint16_t, float_p, int_p) \
   COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)  \
@@ -476,8 +479,8 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
   TO_BITS(name##_u64, uint64_t, (l OP r))
 #endif
 
-/* As C has it for floats: quiet and ordered, so that a NaN is neither below, above nor equal, and
- * only != holds for it. Of integers, AVX-512 calls > what is not below or equal. */
+/* Comparisons are C's for floats: quiet and ordered, so that a NaN is neither below, above nor
+ * equal, and only != holds for it. AVX-512 names > on integers "not less or equal". */
 COMPARE(eq, ==, _CMP_EQ_OQ, _MM_CMPINT_EQ)
 COMPARE(ne, !=, _CMP_NEQ_UQ, _MM_CMPINT_NE)
 COMPARE(lt, <, _CMP_LT_OQ, _MM_CMPINT_LT)
@@ -535,7 +538,7 @@ TEST_ONE(to_bool_f64, double, ne_f64, &zero, 2)
     ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = EXPRESSION; \
   }
 
-/* A word at a time: the bits behind the last element take part and mean nothing. */
+/* A word at a time: the bits after the last element take part and mean nothing. */
 LOGIC(copy_bool, x[i])
 LOGIC(not_bool, ~x[i])
 LOGIC(and_bool, x[i] & y[i])
@@ -548,8 +551,7 @@ LOGIC(le_bool, ~x[i] | y[i])
 LOGIC(gt_bool, x[i] & ~y[i])
 LOGIC(ge_bool, x[i] | ~y[i])
 
-/* One bool for a whole tile. A tile of bits is 128 bytes, which is what a cell of a bool uniform
- * holds. */
+/* One bool for a whole tile. A tile of bits is 128 bytes, as large as a cell of a bool uniform. */
 static void spread_bool(OPERANDS)
 {
   SPAN;
@@ -560,7 +562,7 @@ static void spread_bool(OPERANDS)
 }
 
 /* b: NULL, or a second condition. */
-static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
+static int64_t count_tile_bits(const uint64_t *a, const uint64_t *b, int64_t n)
 {
   int64_t count = 0;
   for (int64_t i = 0; i < n / 64; i++) count += __builtin_popcountll(b ? a[i] & b[i] : a[i]);
@@ -659,10 +661,10 @@ WHERE(where_64, int64_t, i64, uint8_t)
     }                                                                                         \
   }
 
-/* For results of few bits: the product is exact in f64, and where the sum is not, the odd one of
- * both neighbours is taken, here and in f32, so that rounding to few bits is as if once. What
- * rounding took from the sum is found without a branch (Knuth's two-sum); that rounding to odd and
- * then once more is as rounding once is Boldo and Melquiond's. */
+/* Results of few bits: the product is exact in f64, and where the sum is not, the odd one of both
+ * neighbours is taken, here and in f32, so that rounding to few bits is as if once. The rounding
+ * error of the sum is found without a branch (Knuth's two-sum); that rounding to odd and then once
+ * more is as rounding once is Boldo and Melquiond's. */
 INLINE float fma_odd(float x, float y, float z)
 {
   double product = (double)x * (double)y, add = (double)z, sum = product + add;
@@ -712,7 +714,7 @@ static void stream_drain(void)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Of integers: where the sign does not show, where it does. */
+/* Integers: operations that ignore the sign, operations that depend on it. */
 #define SIGNED(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
 #define WHOLE(name) SIGNED(name), [TSR_U32] = name##_i32, [TSR_U64] = name##_i64
 #define EACH(name) SIGNED(name), [TSR_U32] = name##_u32, [TSR_U64] = name##_u64
@@ -837,7 +839,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_pow][TSR_U64] = pow_u64,
 };
 
-/* All that is compiled for one instruction set, in one table: who chooses the set chooses all of
+/* All that is compiled for one instruction set, in one table: choosing the set chooses all of
  * it. */
 const tsr__tiles TILES(tiles) = {
   .isa = TSR__ISA_TEXT(TSR__ISA),
@@ -847,7 +849,7 @@ const tsr__tiles TILES(tiles) = {
                [TSR_I64] = TILES(extreme_i64),
                [TSR_F32] = TILES(extreme_f32),
                [TSR_F64] = TILES(extreme_f64) },
-  .count = count_bits,
+  .count = count_tile_bits,
   .stream = stream_bytes,
   .drain = stream_drain,
   .uniform_f64 = TILES(uniform_f64),

@@ -1,9 +1,10 @@
-/* The tile functions: what one instruction does to one tile of at most 1,024 elements.
+/* The tile functions: one instruction on one tile of at most 1,024 elements.
  *
  * Compiled once for each instruction set, with the same results to the last bit: every operation
- * rounds as IEEE says, nothing is contracted or reassociated, and what has no exact vector form
- * goes element by element. Operands may lie against unmapped pages: nothing outside elements
- * 0 .. n - 1 is read or written, except that the last 64-bit word of a bool is written whole. */
+ * rounds as IEEE says, nothing is contracted or reassociated, and operations without an exact
+ * vector form go element by element. Operands may lie against unmapped pages: nothing outside
+ * elements 0 .. n - 1 is read or written, except that the last 64-bit word of a bool is written
+ * whole. */
 #ifndef TSR_KERNEL_INTERP_TILE_H
 #define TSR_KERNEL_INTERP_TILE_H
 
@@ -65,17 +66,18 @@ typedef struct tsr__tiles {
   /* Copies past the caches to memory that is 64-byte aligned; drain() once, after the last. */
   void (*stream)(void *to, const void *from, size_t bytes);
   void (*drain)(void);
-  /* out[i] = number of table entries <= x[i]; `table` ascending. Of all dtypes of registers. */
+  /* out[i] = number of table entries <= x[i]; `table` ascending. One function per dtype of
+   * registers. */
   void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
                               int64_t count);
   /* Elements of 1, 2, 4 and 8 bytes of the rows that stay. */
   void (*keep[TSR__SIZES])(void *out, const void *x, const tsr__keep *keep);
   /* x in units, as two words of two's complement. False: some x is no such number. */
   bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
-  /* Which place here an index means, which may count from the end; -1: none. False: some index
-   * means none at all. */
+  /* Which place here an index means, which may count from the end; -1: no place here. False: some
+   * index is out of range. */
   bool (*aim)(int64_t *place, const void *at, int64_t n, const tsr__aiming *aim);
-  const tsr__products *products; /* by tsr__product_kind */
+  const tsr__products *products; /* indexed by tsr__product_kind */
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */
   bool (*within)(const int64_t *x, int n, int64_t most);
   /* Turns the first lines of elements of so many bytes; returns how many. */
@@ -89,7 +91,7 @@ extern const tsr__tiles tsr__tiles_baseline;
 extern const tsr__tiles tsr__tiles_avx2, tsr__tiles_avx512;
 #endif
 
-/* The order key of a float: ascending with the value, -0 before +0. Of a NaN: meaningless. */
+/* The order key of a float: ascending with the value, -0 before +0. A NaN's key is meaningless. */
 static inline int64_t tsr__key_of_f64(double value)
 {
   int64_t bits;

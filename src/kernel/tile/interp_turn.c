@@ -8,14 +8,14 @@
  * tile's columns, is turned into memory of the task's own, and rows are copied from there. So that
  * the block serves all of its rows, the tiles of a long-rowed domain are done block by block.
  *
- * Tiles begin at multiples of 64 elements (whole words of bools, whole lines of what streams), so
- * that one may reach into the next row by up to 63 elements. */
+ * Tiles begin at multiples of 64 elements (whole words of bools, whole lines of streamed results),
+ * so that one may reach into the next row by up to 63 elements. */
 #include "kernel/tile/interp.h"
 
 enum {
   LINE = 64,             /* bytes */
-  COLUMNS = TSR__TILE,   /* of a block */
-  STEP = COLUMNS - 64,   /* between the blocks of a row: what is rounded up fits */
+  COLUMNS = TSR__TILE,   /* columns of a block */
+  STEP = COLUMNS - 64,   /* between the blocks of a row: so the columns rounded up fit */
   LEAST = 64,            /* shorter rows are gathered */
   FAR = 256,             /* bytes; nearer neighbours stream well enough as they are */
   PITCH = COLUMNS + LINE /* elements between the rows of a block, at least: no two in one set */
@@ -33,18 +33,18 @@ bool tsr__turn_may(const tsr__loadinfo *info, int rank)
 
 size_t tsr__turn_bytes(void)
 {
-  return (size_t)PITCH * LINE; /* of one-byte elements, which have the most rows */
+  return (size_t)PITCH * LINE; /* for one-byte elements, which have the most rows */
 }
 
-/* How many elements lie in a line. Of bools (size 0) nobody asks: they are gathered. */
-static int64_t rows_of(const tsr__loading *l)
+/* How many elements lie in a line. Bools (size 0) never ask: they are gathered. */
+static int64_t rows_of_block(const tsr__loading *l)
 {
   return LINE / l->size;
 }
 
 /* Whether this load gains by blocks: rows of the domain lie one element apart in the operand,
  * either way, columns at least FAR bytes, and rows are long enough. */
-static bool across(const tsr__loading *l)
+static bool goes_across_lines(const tsr__loading *l)
 {
   int last = l->walk.rank - 1;
   if (!l->block || l->size == 0 || l->empty || last < 1) return false;
@@ -62,7 +62,7 @@ void tsr__turn_plan(tsr__task *task)
   for (int i = 0; i < task->kernel->load_count; i++) {
     tsr__loading *l = &task->loads[i];
     int last = l->walk.rank - 1;
-    l->turned = across(l);
+    l->turned = goes_across_lines(l);
     l->tiles = task->tiles;
     l->block_at = NO_BLOCK;
     /* A row that fits a block needs no other order of tiles: the block serves the rows as they
@@ -71,7 +71,7 @@ void tsr__turn_plan(tsr__task *task)
     if (!band->row && !task->kernel->ordered)
       *band = (tsr__band){ .row = l->walk.size[last], .count = l->walk.size[last - 1] };
     l->turned = band->row == l->walk.size[last] && band->count == l->walk.size[last - 1];
-    if (l->turned && rows_of(l) > band->rows) band->rows = rows_of(l);
+    if (l->turned && rows_of_block(l) > band->rows) band->rows = rows_of_block(l);
   }
 }
 
@@ -98,7 +98,7 @@ typedef struct block {
 } block;
 
 /* Whole lines are turned in registers, as many of them as these take. */
-static void turn(const block *b, const tsr__tiles *tiles, int64_t size)
+static void turn_block(const block *b, const tsr__tiles *tiles, int64_t size)
 {
   const tsr__turning lines = { .from = (const char *)b->from + b->offset * size,
                                .to = b->to,
@@ -114,7 +114,7 @@ static void turn(const block *b, const tsr__tiles *tiles, int64_t size)
   }
 }
 
-/* The part from `first` on of `count` that lies within bounds. What lies outside would be read
+/* The part from `first` on of `count` that lies within bounds. Elements outside would be read
  * beyond the operand; the loading puts something else there. */
 static int64_t clip(int64_t *first, int64_t count, int64_t low, int64_t high)
 {
@@ -124,73 +124,74 @@ static int64_t clip(int64_t *first, int64_t count, int64_t low, int64_t high)
 }
 
 /* Fills the block whose first element, were it within bounds, is at `at`. */
-static void fill(tsr__loading *l, const void *from, int64_t at, int64_t row, int64_t column)
+static void fill_turned_block(tsr__loading *l, const void *from, int64_t at, int64_t row,
+                              int64_t column)
 {
   int last = l->walk.rank - 1;
   int64_t first_row = row, first_column = column;
   block b = { .from = from, .row_step = l->walk.step[last - 1], .column_step = l->walk.step[last] };
-  b.rows = clip(&first_row, rows_of(l), l->low[last - 1], l->high[last - 1]);
+  b.rows = clip(&first_row, rows_of_block(l), l->low[last - 1], l->high[last - 1]);
   b.columns = clip(&first_column, COLUMNS, l->low[last], l->high[last]);
   b.offset = at + (first_row - row) * b.row_step + (first_column - column) * b.column_step;
-  /* The block keeps room for what was clipped, so that a place in it does not hang on the
+  /* The block keeps the clipped elements' places, so that a place in it does not depend on the
    * bounds. */
-  int64_t pitch = COLUMNS + rows_of(l);
+  int64_t pitch = COLUMNS + rows_of_block(l);
   b.to = l->block + ((first_row - row) * pitch + first_column - column) * l->size;
-  turn(&b, l->tiles, l->size);
+  turn_block(&b, l->tiles, l->size);
   l->block_at = at;
 }
 
-/* Copies what the block has of a tile's elements: from t->column on to the end of the block. 0: the
+/* Copies the tile's elements that the block has: from t->column on to the end of the block. 0: the
  * block would have to be filled for a few elements at the start of the next row, and is not. */
 int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
 {
   int last = l->walk.rank - 1;
   /* The block begins at a whole line of rows and a whole step of columns: at the same place
    * whichever row of it asks first. */
-  int64_t row = t->row - t->row % rows_of(l);
+  int64_t row = t->row - t->row % rows_of_block(l);
   int64_t column = l->walk.size[last] <= COLUMNS ? 0 : t->column / STEP * STEP;
   int64_t at = t->offset - (t->row - row) * l->walk.step[last - 1] -
                (t->column - column) * l->walk.step[last];
   int64_t n = column + COLUMNS - t->column < t->n ? column + COLUMNS - t->column : t->n;
-  bool end = l->walk.size[last] > COLUMNS && n < 64; /* of a tile, in the next row */
+  bool end = l->walk.size[last] > COLUMNS && n < 64; /* the rest of the tile is in the next row */
   if (l->block_at != at && end) return 0;
-  if (l->block_at != at) fill(l, t->from, at, row, column);
-  int64_t place = (t->row - row) * (COLUMNS + rows_of(l)) + t->column - column;
+  if (l->block_at != at) fill_turned_block(l, t->from, at, row, column);
+  int64_t place = (t->row - row) * (COLUMNS + rows_of_block(l)) + t->column - column;
   memcpy(t->to, l->block + place * l->size, (size_t)(n * l->size));
   return n;
 }
 
 /* ---- the order of tiles ---------------------------------------------------------------------- */
 
-/* Without a band tiles follow each other; with one they are looked for behind a band that is done,
- * so that the first call of next_row() opens the first. */
+/* Without a band tiles follow each other; with one the path starts after a finished band, so that
+ * the first call of next_band_row() opens the first. */
 tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t tile)
 {
   tsr__path p = { .band = task->band, .from = from, .to = to, .at = from, .tile = tile };
   if (!p.band.row) return p;
   p.tile = STEP;
   p.line = p.first = from / p.band.row;
-  p.end = p.first; /* of a band that is done */
+  p.end = p.first; /* a finished band */
   p.column = p.band.row;
   return p;
 }
 
-/* Where the tiles of a row are cut. Both neighbours compute the same border, rounded up to whole
- * words: no element is left out, none is done twice. */
-static int64_t border(const tsr__path *p, int64_t column)
+/* The border of two tiles in a row. Neighbours compute the same border, rounded up to whole words:
+ * no element is left out or done twice. */
+static int64_t tile_border(const tsr__path *p, int64_t column)
 {
   int64_t at = p->line * p->band.row + (column < p->band.row ? column : p->band.row);
   at = (at + 63) / 64 * 64;
   return at < p->from ? p->from : at > p->to ? p->to : at;
 }
 
-/* Goes to the next row of a block, the next block, the next band. False: there is none. */
-static bool next_row(tsr__path *p)
+/* Goes to the next row of a block, the next block, the next band. False: no row is left. */
+static bool next_band_row(tsr__path *p)
 {
   if (++p->line < p->end) return true;
   p->column += p->tile;
   if (p->column >= p->band.row) {
-    /* A band is over: the next begins behind it, cut where the rows of a matrix end, or where the
+    /* A band is over: the next begins after it, cut where the rows of a matrix end, or where the
      * task does. */
     p->column = 0;
     p->first = p->end;
@@ -211,9 +212,9 @@ tsr__stop tsr__path_next(tsr__path *p)
   }
   /* Rows whose part of this task is empty are passed over. */
   do {
-    if (!next_row(p)) return (tsr__stop){ p->to, 0 };
-    stop.at = border(p, p->column);
-    stop.n = border(p, p->column + p->tile) - stop.at;
+    if (!next_band_row(p)) return (tsr__stop){ p->to, 0 };
+    stop.at = tile_border(p, p->column);
+    stop.n = tile_border(p, p->column + p->tile) - stop.at;
   } while (stop.n <= 0);
   return stop;
 }

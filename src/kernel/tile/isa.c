@@ -1,6 +1,5 @@
-/* Which instruction set the kernels of a runtime run with: what the user asked for, else $TSR_ISA,
- * else the best that this machine has. Asking for one that is not there is an error, never a
- * crash. */
+/* Which instruction set the kernels of a runtime run with: the user's choice, else $TSR_ISA, else
+ * the best that this machine has. Asking for one that is not there is an error, never a crash. */
 #include "kernel/tile/isa.h"
 
 #include <stdlib.h>
@@ -18,7 +17,8 @@ static const tsr__tiles *const all_tiles[] = {
 
 enum { TILES = sizeof all_tiles / sizeof all_tiles[0] };
 
-/* All that the flags of those files let the compiler use, not only what the set is named after. */
+/* Checks every feature that the flags of those files let the compiler use, not only the one in the
+ * set's name. */
 static bool machine_has(int level)
 {
 #if defined(__x86_64__)
@@ -54,7 +54,7 @@ tsr__rounds_fn *tsr__rounds_of(const char *isa)
 
 tsr_status tsr__isa_resolve(tsr_runtime *rt)
 {
-  /* What the program says goes before the environment: a test that asks for one gets it. */
+  /* The program's option wins over the environment: a test that asks for one gets it. */
   const char *ask = rt->opts.isa ? rt->opts.isa : getenv("TSR_ISA");
   const char *from = rt->opts.isa ? ".isa" : "$TSR_ISA";
   int level = TILES - 1;

@@ -49,7 +49,7 @@ ADD_EACH(f64, double, fma)
 #define ONE_u32(c, a, b) ((c) + (a) * (b))
 #define ONE_u64(c, a, b) ((c) + (a) * (b))
 
-/* A cache line of each of TOGETHER lines, or what is left of the depth, into their sums. */
+/* Adds a cache line of each of TOGETHER lines, or the rest of the depth, to their sums. */
 #define LINES_OF(suffix, T, size)                                                                \
   INLINE void piece_##suffix(const T *from, const int64_t *line, const T *a, sums_##suffix *sum) \
   {                                                                                              \

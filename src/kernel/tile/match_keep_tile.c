@@ -3,7 +3,7 @@
  *
  *   match  7 - 3 - - 1      from  a b c d e f      out  a c f       (hits)    b d e   (misses)
  *
- * Invariant: nothing beyond the `kept` elements is written; what follows them may be another
+ * Invariant: nothing beyond the `kept` elements is written; elements after them may be another
  * task's. */
 #include "kernel/tile/tile_inner.h"
 

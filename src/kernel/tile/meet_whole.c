@@ -5,18 +5,18 @@
  *   block     s s s s s s ? s     an exact sum that is rounded once, or left to an accumulator
  *   results   written for the first that gets the piece, and copied to others from the cache
  *
- * Blocks are dealt out to all workers. What a member reads of others and what others get counts as
- * if it had travelled. */
+ * Blocks are dealt out to all workers. A member's reads of other devices and the copies of results
+ * count as if they had travelled. */
 #include "kernel/device/put_line.h"
 #include "kernel/tile/meeting.h"
 #include "topology/half.h"
 
 enum {
   BLOCK = 512,     /* elements, a multiple of 64 */
-  NARROW = 64,     /* of 16 bits, which are made wider first */
+  NARROW = 64,     /* 16-bit elements, which are made wider first */
   LEAST = 1 << 11, /* elements of a task */
   MOST = 1 << 14,
-  EACH = 2, /* tasks of a worker, where none of them has too many elements */
+  EACH = 2, /* tasks of a worker, unless tasks get too many elements */
 
   FEW_BYTES = 1 << 16, /* less is done sooner than others are woken */
   STREAM_BYTES = 1 << 24
@@ -27,8 +27,8 @@ typedef struct share {
   int final, member;
   bool brings; /* the first result that reads its elements, which travel once */
   tsr__piece_runs piece;
-  int64_t from, end; /* of the piece's elements */
-  int64_t first;     /* of the tasks */
+  int64_t from, end; /* range of the piece's elements */
+  int64_t first;     /* number of the first task */
 } share;
 
 typedef struct whole_job {
@@ -41,13 +41,13 @@ typedef struct whole_job {
   _Atomic int failed; /* 1: taken; the error is written */
 } whole_job;
 
-/* What a task works on. */
+/* The state of a task. */
 typedef struct whole {
   whole_job *job;
   const share *at;
   const tsr__accum *accum;
   const tsr__gnode *node;
-  const void *x[TSR__MOST_WHOLE]; /* of each member the elements at hand */
+  const void *x[TSR__MOST_WHOLE]; /* each member's elements at hand */
   int64_t population;
   tsr__error error;
 } whole;
@@ -59,7 +59,7 @@ static int accum_at(const tsr__all_reduce *c, int final)
   return a;
 }
 
-/* ---- by an accumulator ----------------------------------------------------------------------- */
+/* ---- through an accumulator ------------------------------------------------------------------ */
 
 /* An element of narrow floats as accumulators take it. */
 static double real_at(int dtype, const void *x, int64_t i)
@@ -121,10 +121,10 @@ typedef struct block {
   uint64_t left[BLOCK / 64]; /* a bit for each that takes an accumulator */
 } block;
 
-/* What a sum is multiplied with: of a mean of 2^k members a power of two, so that nothing is
- * rounded; 0: it takes an accumulator. 1 / n is exact then, and the sum was rounded once: the mean
- * is as if it had been divided by n in the long number. */
-static double scale_of(const whole *w)
+/* The factor of a sum: a mean of 2^k members has a power of two, so that nothing is rounded; 0: it
+ * takes an accumulator. 1 / n is exact then, and the sum was rounded once: the mean is as if it had
+ * been divided by n in the long number. */
+static double scale_of_sum(const whole *w)
 {
   int64_t n = w->population;
   if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || w->node->dtype != w->accum->dtype) return 0;
@@ -132,7 +132,7 @@ static double scale_of(const whole *w)
   return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
 }
 
-/* `left` marks what has to be done again by an accumulator, element by element. */
+/* `left` marks the elements that an accumulator has to do again. */
 static void add_f64(block *b, const tsr__few *few)
 {
   double *out = b->out;
@@ -144,8 +144,8 @@ static void add_f64(block *b, const tsr__few *few)
     else out[e] *= b->scale;
 }
 
-/* Those of 16 bits, made f32. Rounded to odd in f32 first, then to 16 bits: as if it had been
- * rounded to these at once. */
+/* Elements of 16 bits, made f32. Sums are rounded to odd in f32 first, then to 16 bits: the
+ * result is as if the sum had been rounded to these at once. */
 static void add_narrow(block *b, const void **x)
 {
   float wide[TSR__MOST_WHOLE][NARROW];
@@ -166,16 +166,16 @@ static void add_narrow(block *b, const void **x)
   }
 }
 
-static tsr_status add_block(whole *w, int64_t i, int n, void *out)
+static tsr_status add_whole_block(whole *w, int64_t i, int n, void *out)
 {
   const void *x[TSR__MOST_WHOLE];
-  block b = { .w = w, .i = i, .n = n, .scale = scale_of(w), .out = out };
+  block b = { .w = w, .i = i, .n = n, .scale = scale_of_sum(w), .out = out };
   int members = w->job->m->c->member_count, dtype = w->accum->dtype;
   size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
   tsr__few few = { x, members, n };
   tsr_status status = TSR_OK;
   if (b.scale == 0) return add_slowly(w, i, n, out);
-  /* Of the same type as the result. */
+  /* Elements have the type of the result. */
   for (int k = 0; k < members; k++) x[k] = (const char *)w->x[k] + (size_t)i * size;
   if (dtype == TSR_F64) add_f64(&b, &few);
   else if (dtype != TSR_F32) add_narrow(&b, x);
@@ -190,7 +190,7 @@ static tsr_status add_block(whole *w, int64_t i, int n, void *out)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* A part of a run: what its blocks come to is sent while it is in the cache. */
+/* A part of a run: a block's results are sent while they are in the cache. */
 static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
 {
   const tsr__all_reduce *c = w->job->m->c;
@@ -204,7 +204,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   for (int64_t done = 0; done < all->count && !status; done += BLOCK) {
     int64_t left = all->count - done;
     tsr__piece_run r = { all->first + done, left < BLOCK ? left : BLOCK, all->at + done };
-    status = add_block(w, r.first, (int)r.count, out + (size_t)r.at * size);
+    status = add_whole_block(w, r.first, (int)r.count, out + (size_t)r.at * size);
     if (!status) tsr__send_results(&mine, w->at->member, w->at->final, &r);
   }
   for (int k = 0; k < c->member_count && w->at->brings; k++)
@@ -215,12 +215,12 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   return status;
 }
 
-static int64_t elements_of(const share *s)
+static int64_t elements_of_share(const share *s)
 {
   return s->end - s->from;
 }
 
-/* Elements task * job->task .. of a piece, whichever runs they lie in. */
+/* Elements task * job->task .. from a piece, across its runs. */
 static void whole_task(void *user, int64_t task, int worker)
 {
   whole_job *job = user;
@@ -267,17 +267,17 @@ static bool is_first(const tsr__all_reduce *c, int final)
 static void cut_tasks(whole_job *job)
 {
   int64_t elements = 0, workers = tsr__worker_count(job->m->c->rt);
-  for (int s = 0; s < job->share_count; s++) elements += elements_of(&job->shares[s]);
+  for (int s = 0; s < job->share_count; s++) elements += elements_of_share(&job->shares[s]);
   int64_t each = (elements / (EACH * workers) + BLOCK - 1) / BLOCK * BLOCK;
   job->task = each < LEAST ? LEAST : each > MOST ? MOST : each;
   for (int s = 0; s < job->share_count; s++) {
     job->shares[s].first = job->tasks;
-    job->tasks += (elements_of(&job->shares[s]) + job->task - 1) / job->task;
+    job->tasks += (elements_of_share(&job->shares[s]) + job->task - 1) / job->task;
   }
 }
 
 /* The results of whole elements, a share for each piece that somebody finishes. */
-static int64_t list_shares(whole_job *job)
+static int64_t list_whole_shares(whole_job *job)
 {
   const tsr__all_reduce *c = job->m->c;
   int64_t bytes = 0;
@@ -292,7 +292,7 @@ static int64_t list_shares(whole_job *job)
       int64_t all = s->piece.runs * s->piece.length;
       s->from = c->pieces ? 0 : tsr__share_first(all, c->share.index, c->share.count);
       s->end = c->pieces ? all : tsr__share_first(all, c->share.index + 1, c->share.count);
-      int64_t elements = elements_of(s);
+      int64_t elements = elements_of_share(s);
       /* The next share is written over it. */
       if (!elements) continue;
       job->share_count++;
@@ -321,10 +321,10 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory to combine the sums of %d devices; free arrays",
                           c->member_count);
-  int64_t bytes = list_shares(&job);
+  int64_t bytes = list_whole_shares(&job);
   cut_tasks(&job);
-  /* Processes that share a result share the caches, too: what they read together, and write as much
-   * again. */
+  /* Processes that share a result share the caches, too: they read the operands together, and write
+   * as much again. */
   job.streams = bytes * (c->pieces ? 1 : c->share.count) >= STREAM_BYTES;
   if (bytes > FEW_BYTES) tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
   else

@@ -1,12 +1,12 @@
-/* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. Where
- * neighbours of a panel are neighbours there, whole pieces are taken at once; where lines lie whole
- * they are turned in registers. Transposes that are read turn lines likewise. */
+/* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. If
+ * neighbours of a panel are neighbours in memory, whole pieces are taken at once; lines that lie
+ * whole are turned in registers. Transposes that are read turn lines likewise. */
 #include "kernel/tile/squares.h"
 
 #include "topology/half.h"
 
 /* Looked at once a panel, so that its steps may copy lines as one piece. */
-INLINE bool neighbours(const int64_t *at, int64_t n)
+INLINE bool are_neighbours(const int64_t *at, int64_t n)
 {
   for (int64_t i = 1; i < n; i++)
     if (at[i] != at[0] + i) return false;
@@ -85,7 +85,7 @@ enum {
   SIDE = 512  /* bytes of a step that go to panels side by side, before the next step's page */
 };
 
-/* Of the step that is FAR ahead, so many bytes. */
+/* Prefetches so many bytes of the step that is FAR ahead. */
 INLINE void ask_far(const tsr__packing *p, int64_t k, int64_t bytes, size_t size)
 {
   const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1];
@@ -100,14 +100,14 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   int n = 1;
   int64_t most = SIDE / ((int64_t)size * p->high), lines = p->high;
   while (n < most && (n + 1) * lines <= p->lines && p->line[n * lines] == p->line[0] + n * lines &&
-         neighbours(p->line + n * lines, lines))
+         are_neighbours(p->line + n * lines, lines))
     n++;
   return n;
 }
 
-/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width: of
- * so many types loops of each width would be a tenth of a megabyte. Where neither the depth nor all
- * lines lie side by side, as rows of windows do, some lines do: pieces. */
+/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width:
+ * loops of each width for so many types would be a tenth of a megabyte. If neither the depth nor
+ * all lines lie side by side, as in rows of windows, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
   INLINE void name##_across(const tsr__packing *p, int high, int panels)                     \
   {                                                                                          \
@@ -158,7 +158,7 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   {                                                                                          \
     const int wide = 2 * PRODUCT_BYTES / (int)sizeof(R);                                     \
     const int64_t lines = p->lines < p->high ? p->lines : p->high;                           \
-    const int panels = neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;          \
+    const int panels = are_neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;      \
     if (!panels && p->run[0] == 1) name##_pieces(p);                                         \
     else if (lines < p->high && panels) name##_some(p);                                      \
     else if (!SIZE) panels ? name##_across(p, p->high, panels) : name##_along(p, p->high);   \

@@ -1,4 +1,4 @@
-/* Accumulators: their memory, how two of them join, and what of one travels.
+/* Accumulators: their memory, how two of them join, and their wire form.
  *
  * Invariant: joining is exact and commutative for every class but the product of floats, so
  * neither tasks nor devices nor their order can show in a result.
@@ -10,7 +10,7 @@
 #include "kernel/tile/accum.h"
 
 /* Only numbers: the memory may be a device's or a task's own. `rt`, `device` and `data` are the
- * caller's to set. `bytes` is what `data` must have, without a header. */
+ * caller's to set. `data` must have `bytes` bytes, without a header. */
 void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count)
 {
   partial->row = (uint8_t)row;
@@ -34,7 +34,7 @@ void tsr__partial_start(tsr__partial *p, tsr__heap *heap)
   p->ops->none(p, 0, p->bytes / sizeof(int64_t));
 }
 
-/* Only escapes lie in the heap; `data` is whoever's it is. */
+/* Only escapes lie in the heap; `data` is the caller's. */
 void tsr__partial_stop(tsr__partial *p)
 {
   for (int i = 0; i < p->ops->rows; i++) tsr__rows_free(&p->rows[i]);
@@ -56,8 +56,8 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 
 /* ---- travelling ------------------------------------------------------------------------------ */
 
-/* Escapes travel after the fixed part, each with its element's number. They are counted as they
- * go: how many there are only the data says, so they are told apart from what was explained. */
+/* Escapes travel after the fixed part, each with its element's number. Their bytes are counted as
+ * they go: their number depends on the data, so they are counted apart from the explained bytes. */
 static bool send_escapes(const tsr__sending *s, int k)
 {
   tsr__rows *into = &s->into->rows[k];
@@ -66,7 +66,7 @@ static bool send_escapes(const tsr__sending *s, int k)
   for (size_t i = 0; i < from->escape_count; i++) {
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
     int64_t element = from->escape[i].element;
-    /* Of a piece only its own elements' escapes go. */
+    /* A piece sends only its own elements' escapes. */
     if (element < s->first || element >= s->first + s->count) continue;
     tsr__put_bytes(out, (uint64_t)element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
@@ -94,13 +94,13 @@ tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t co
 /* A part at a time, through a stage on the other device. Three copies a slice, one for each part,
  * and a merge on the other side. A stage as large as a slice is all the memory that combining
  * takes. */
-static bool send_rows(const tsr__sending *s)
+static bool send_partial_rows(const tsr__sending *s)
 {
   tsr__partial *into = s->into;
   int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
   int64_t end = s->first + s->count;
   size_t bytes = tsr__rows_bytes(most ? most : 1);
-  /* Of the receiving device: that is where the memory limit is to count it. */
+  /* The stage is the receiving device's: that is where the memory limit is to count it. */
   tsr__error none = { .status = TSR_OK };
   tsr__buffer *stage = tsr__devices_of(into->rt)->ops->take(into->rt, into->device, bytes, &none);
   if (!stage) return false;
@@ -127,19 +127,19 @@ bool tsr__partial_send(const tsr__sending *s)
 {
   const tsr__partial *from = s->from;
   const tsr__accum_ops *ops = from->ops;
-  if (ops->rows) return send_rows(s);
+  if (ops->rows) return send_partial_rows(s);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
   const tsr__transfer carry = { in, out, size, s->into->device, from->device, false };
   tsr__partial one = *s->into;
-  /* The largest of what `unpack` writes, aligned for 128-bit integers. */
+  /* The largest type that `unpack` writes, aligned for 128-bit integers. */
   union {
     tsr__spread largest;
     tsr__i128 aligned;
   } memory;
   one.count = 1;
-  /* One element at a time by way of its wire form: what is counted is what would travel between
-   * processes. */
+  /* One element at a time by way of its wire form: the counted bytes are those that would travel
+   * between processes. */
   for (int64_t i = s->first; i < s->first + s->count; i++) {
     if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(s->progress, 0))
       break;
@@ -156,7 +156,8 @@ bool tsr__partial_send(const tsr__sending *s)
 /* The partial itself lies before its data, in one buffer of its device. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
-/* Of sums in rows a stage beside it, into which a slice of another's comes (send_rows). */
+/* Sums in rows have a stage beside the data, for a slice of another device's sums
+ * (send_partial_rows). */
 size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 {
   const tsr__accum_ops *ops = tsr__accum_table[ask->accum->row];
@@ -167,8 +168,8 @@ size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
 
 enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
 
-/* Of an accumulator of many outputs; one element is filled by the caller. */
-static void fill_task(void *user, int64_t task, int worker)
+/* Fills part of an accumulator of many outputs; one element is filled by the caller. */
+static void fill_partial_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__partial *p = user;
@@ -206,7 +207,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   if (!p) return NULL;
   int64_t tasks = (int64_t)((p->bytes / sizeof(int64_t) + FILLED - 1) / FILLED);
   if (tasks <= 1) p->ops->none(p, 0, p->bytes / sizeof(int64_t));
-  else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_task, p)) {
+  else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_partial_task, p)) {
     tsr__partial_free(p);
     tsr__cancelled(error, TSR__PROGRAM);
     return NULL;
@@ -214,7 +215,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   return p;
 }
 
-/* Escapes lie in the heap, the rest behind the header. */
+/* Escapes lie in the heap, the other numbers after the header. */
 void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
 {
   *out = (tsr__partial_told){ .memory = p->data, .memory_bytes = p->bytes };
@@ -267,7 +268,7 @@ typedef struct taking {
 } taking;
 
 /* Rows of `size` bytes. */
-static void take_rows(char *to, const char *from, size_t size, const taking *t)
+static void take_partial_rows(char *to, const char *from, size_t size, const taking *t)
 {
   if (!t->index) memcpy(to, from, (size_t)t->count * size);
   else if (size == sizeof(double))
@@ -277,8 +278,8 @@ static void take_rows(char *to, const char *from, size_t size, const taking *t)
       memcpy(to + (size_t)i * size, from + (size_t)t->index[i] * size, size);
 }
 
-/* `slot` counts an element's escape from 1; 0: it has none. */
-static bool take_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
+/* `slot` counts an element's escape from 1; 0: no escape. */
+static bool take_partial_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
 {
   for (int64_t i = 0; from->escape_count && i < t->count; i++) {
     int64_t element = t->index ? t->index[i] : i;
@@ -297,12 +298,12 @@ tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, 
   tsr__partial_plan(&plan, from->row, from->dtype, t.count);
   tsr__partial *p = partial_room(&plan, error);
   bool good = p != NULL;
-  if (good && !p->ops->rows) take_rows(p->data, from->data, p->ops->bytes, &t);
+  if (good && !p->ops->rows) take_partial_rows(p->data, from->data, p->ops->bytes, &t);
   for (int k = 0; good && k < p->ops->rows; k++) {
     for (int i = 0; i < 3; i++)
-      take_rows((char *)p->rows[k].part[i], (const char *)from->rows[k].part[i], sizeof(double),
-                &t);
-    good = take_escapes(&p->rows[k], &from->rows[k], &t);
+      take_partial_rows((char *)p->rows[k].part[i], (const char *)from->rows[k].part[i],
+                        sizeof(double), &t);
+    good = take_partial_escapes(&p->rows[k], &from->rows[k], &t);
   }
   if (good || !p) return p;
   tsr__partial_free(p);

@@ -1,5 +1,5 @@
 /* Inside kernel/: accumulators of reductions, one a device (in a buffer of it), and private ones of
- * tasks. What one holds and does is its row's (accum.h). */
+ * tasks. The row of an accumulator defines its state and functions (accum.h). */
 #ifndef TSR_KERNEL_PARTIAL_H
 #define TSR_KERNEL_PARTIAL_H
 
@@ -12,12 +12,12 @@ typedef struct tsr__accum_ops tsr__accum_ops; /* accum.h */
 struct tsr__partial {
   tsr_runtime *rt;
   int device;         /* -1: private to a task */
-  uint8_t row, dtype; /* as tsr__accum */
+  uint8_t row, dtype; /* like tsr__accum's */
   const tsr__accum_ops *ops;
   int64_t count; /* output elements */
   size_t bytes;  /* of `data` */
   void *data;
-  tsr__buffer *memory; /* of a device's: where it lies itself, before its data; else NULL */
+  tsr__buffer *memory; /* a device's partial lies in it, before its data; else NULL */
   bool far;            /* the memory is another process's, to be read alone */
   tsr__rows rows[2];
 };
@@ -33,8 +33,8 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 /* Elements first .. first + count - 1 of an accumulator that goes on owning them. */
 tsr__partial tsr__partial_slice(const tsr__partial *partial, int64_t first, int64_t count);
 enum { TSR__PARTIAL_SLICE = 1 << 16 }; /* elements between two questions whether to go on */
-/* The same from another device, of elements first .. first + count - 1: what travels is counted.
- * Where `progress` says to stop it is not all. */
+/* The same from another device, of elements first .. first + count - 1: traffic is counted. If
+ * `progress` stops, the copy is incomplete. */
 typedef struct tsr__sending {
   tsr__partial *into;
   const tsr__partial *from;

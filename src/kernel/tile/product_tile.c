@@ -1,4 +1,4 @@
-/* Products of panels: what a matrix product does to a small block of its result, all of which stays
+/* Products of panels: a matrix product's step for a small block of its result, all of which stays
  * in registers meanwhile.
  *
  * Each element of c takes its products one after the other in order of k, each by one fused
@@ -44,8 +44,8 @@ ADD_EACH(f64, double, fma)
 #define ADD_u32(c, a, b) ((c) + (a) * (b))
 #define ADD_u64(c, a, b) ((c) + (a) * (b))
 
-/* How many k ahead what is read where it lies comes to the second cache. Packed panels need no
- * asking: they are in the cache since they were packed. */
+/* Operands read in memory are prefetched into the second cache so many k ahead. Packed panels need
+ * no asking: they are in the cache since they were packed. */
 enum { AHEAD = 24, LINE = 64 };
 
 /* One row by columns where they lie, so many lines of b (each one k) at a time: each of these is
@@ -84,9 +84,9 @@ enum { STREAMS = 8 };
 
 /* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. A
  * panel of b is read as vectors, a number of a is repeated over one: high * wide sums and the
- * vectors of b fit the registers. Where rows of a lie in memory their offsets do not: they are read
- * again at each k, from the first cache, while the arithmetic takes twice as long. -0 is where a
- * chain begins, since adding a product to it is that product, sign and all. */
+ * vectors of b fit the registers. If rows of a lie in memory, their offsets do not fit: they are
+ * read again at each k, from the first cache, while the arithmetic takes twice as long. -0 is where
+ * a chain begins, since adding a product to it is that product, sign and all. */
 #define PRODUCT_OF(suffix, T)                                                                   \
   INLINE void product_of_##suffix(const tsr__tile_product *p, int high, int wide, int lines)    \
   {                                                                                             \

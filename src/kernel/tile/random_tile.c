@@ -1,7 +1,7 @@
 /* Philox4x32-10: random numbers as a pure function of key and counter (J. K. Salmon et al.,
  * "Parallel random numbers: as easy as 1, 2, 3", 2011). Counter words 0 and 1 are the element's
- * global index, word 2 is the stream, word 3 counts its draws; the key is the seed. So no sharding
- * and no order of work can show in what is drawn. */
+ * global index, word 2 is the stream, word 3 counts its draws; the key is the seed. So neither the
+ * sharding nor the order of work can show in the numbers. */
 #include "kernel/tile/tile_inner.h"
 
 /* Lanes of 64 bits of which the lower halves count; multiply() looks at nothing else. */
@@ -31,8 +31,8 @@ typedef struct counters {
 } counters;
 
 /* Words 0 and 1 that BLOCK counters give, as the halves of one number. Independent groups of lanes
- * go side by side, since a product takes several cycles. `alike`: by the key of the first group.
- * Rounds end with new keys (the two added constants), but for the last. */
+ * go side by side, since a product takes several cycles. `alike`: all groups have the key of the
+ * first one. Rounds end with new keys (the two added constants), but for the last. */
 INLINE void philox(uint64_t *out, counters *c, bool alike)
 {
   const lanes m0 = (lanes){ 0 } + UINT64_C(0xD2511F53), m1 = (lanes){ 0 } + UINT64_C(0xCD9E8D57);
@@ -66,7 +66,7 @@ INLINE void halves(lanes pair[2], lanes value)
   pair[1] = value >> 32;
 }
 
-/* Of BLOCK counters from `first` on, with one key and stream.
+/* Numbers of BLOCK counters from `first` on, with one key and stream.
  *
  *   word 0, 1   index + lane       word 2, 3   the stream, and the draw in its upper half */
 INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
@@ -82,14 +82,14 @@ INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
   philox(out, &c, true);
 }
 
-/* BLOCK elements of an operand from `at` on, or its one element; what is past the last counts for
- * nothing. */
-INLINE void take(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
+/* BLOCK elements of an operand from `at` on, or its one element; lanes after the last element do
+ * not count. */
+INLINE void take_operand_lanes(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
 {
   uint64_t few[BLOCK];
   for (int g = 0; one && g < GROUPS; g++) to[g] = (lanes){ 0 } + *from;
   if (one) return;
-  /* What lies beyond the operand must not be read. */
+  /* Elements beyond the operand must not be read. */
   if (left < BLOCK) {
     memset(few, 0, sizeof few);
     memcpy(few, from, (size_t)left * sizeof *few);
@@ -98,7 +98,8 @@ INLINE void take(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
   memcpy(to, from, sizeof few);
 }
 
-/* By keys (a) words 0 and 1 of counters of which b has words 0 and 1, and c 2 and 3. */
+/* The key is a, words 0 and 1 of the counters are b, words 2 and 3 are c; the results are words 0
+ * and 1. */
 void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
 {
   SPAN;
@@ -107,9 +108,9 @@ void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
   for (int64_t at = 0; at < n; at += BLOCK) {
     lanes x[3][GROUPS];
     counters all;
-    take(x[0], (const uint64_t *)a + (one[0] ? 0 : at), one[0], n - at);
-    take(x[1], (const uint64_t *)b + (one[1] ? 0 : at), one[1], n - at);
-    take(x[2], (const uint64_t *)c + (one[2] ? 0 : at), one[2], n - at);
+    take_operand_lanes(x[0], (const uint64_t *)a + (one[0] ? 0 : at), one[0], n - at);
+    take_operand_lanes(x[1], (const uint64_t *)b + (one[1] ? 0 : at), one[1], n - at);
+    take_operand_lanes(x[2], (const uint64_t *)c + (one[2] ? 0 : at), one[2], n - at);
     for (int g = 0; g < GROUPS; g++) {
       halves(all.key[g], x[0][g]);
       halves(all.word[g], x[1][g]);

@@ -20,7 +20,7 @@ typedef struct tsr__rounds {
 typedef void tsr__rounds_fn(const tsr__rounds *rounds, uint32_t *restrict high,
                             uint32_t *restrict low, int lanes);
 
-/* By what the kernels of a runtime run with, `rt->isa`. */
+/* The function for the instruction set of a runtime, `rt->isa`. */
 tsr__rounds_fn *tsr__rounds_of(const char *isa);
 
 #endif

@@ -1,5 +1,5 @@
 /* Places in a sorted table: how many entries are <= x. Small tables are counted through, larger
- * ones halved without branches; both compare with IEEE's <=, so NaN finds none. */
+ * ones halved without branches; both compare with IEEE's <=, so NaN finds place 0. */
 #include "kernel/tile/tile_inner.h"
 
 enum { COUNTED = 24 };

@@ -1,7 +1,7 @@
 /* Inside pack_tile.c and lines_tile.c: squares of elements of some lines, turned in registers.
  *
- * Squares are turned inside lanes of 16 bytes, a line each; where registers have two, the upper one
- * is of the lines that follow.
+ * Squares are turned inside lanes of 16 bytes, a line each; registers with two lanes have the
+ * following lines in the upper one.
  *
  *   a0 a1 a2 a3 | e0 e1 e2 e3        a0 b0 c0 d0 | e0 f0 g0 h0
  *   b0 b1 b2 b3 | f0 f1 f2 f3   to   a1 b1 c1 d1 | e1 f1 g1 h1
@@ -29,14 +29,14 @@ enum { SQUARE_4 = 4, SQUARE_8 = 2, UP_4 = 4 * LANES, UP_8 = 2 * LANES };
 LANE(uint32_t, 4)
 LANE(uint64_t, 8)
 
-/* Of line i and of that `square` lines further. */
+/* Loads line i and the line `square` further. */
 #if defined(TILE_AVX512)
-INLINE lanes_8 join(const void *low, const void *high)
+INLINE lanes_8 join_lanes(const void *low, const void *high)
 {
   const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(low));
   return (lanes_8)_mm256_inserti128_si256(first, _mm_loadu_si128(high), 1);
 }
-#define READ(i, square) join(from + line[i], from + line[(i) + (square)])
+#define READ(i, square) join_lanes(from + line[i], from + line[(i) + (square)])
 #else
 #define READ(i, square) (*(const lanes_8 *)(const void *)(from + line[i]))
 #endif

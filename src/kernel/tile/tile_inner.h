@@ -133,7 +133,7 @@ TILE_LINES(f32)
 TILE_LINES(f64)
 TILE_LINES(u32)
 TILE_LINES(u64)
-/* What may be packed for a kind of products. */
+/* The dtypes that can be packed for a kind of products. */
 /* clang-format off */
 #define TILE_PACKS_f32(X) X(f32, F32) X(f32, F16) X(f32, BF16)
 #define TILE_PACKS_f64(X) X(f64, F64) X(f64, F32) X(f64, F16) X(f64, BF16)
@@ -159,7 +159,7 @@ void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const
   void TSR__ISA_NAME(tsr__##name##_f64)(OPERANDS);
 TSR__FORMULA_MAP(TILE_FORMULA)
 
-/* What convert_tile.c has, by the names of its operations and of the types they are for. */
+/* The functions of convert_tile.c, by the names of their operations and types. */
 /* clang-format off */
 #define TILE_CONVERSIONS(X) \
   X(to_i32_bool) X(to_i32_i64) X(to_i32_f32) X(to_i32_f64) \
