@@ -1,9 +1,10 @@
 /* Whether the loops of a program hold in their last turns no more than in those from the third on:
  * bytes on devices, and nodes in scopes. A loop is a line that is met again in one runtime. Some
  * turn of the last quarter must hold no more nodes than some of the first half, and no more bytes
- * than some turn before. Batches that threads read ahead come and go: bytes may rise again by as
- * much as they were seen to fall, which those of a loop that only grows never do. A program with a
- * loop that grows ends with a message and status 70. */
+ * than some turn before. A pipeline whose threads read ahead is given the time to fill its batches
+ * before each turn, so that a busy machine does not make a loop seem to grow. Bytes may rise again
+ * by as much as they were seen to fall, which those of a loop that only grows never do. A program
+ * with a loop that grows ends with a message and status 70. */
 #include "support/turns.h"
 
 #include <stdio.h>
@@ -12,9 +13,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "pipeline/pipeline_room.h"
 #include "transform/transform.h"
 
-enum { LINES = 64, TURNS = 2000, FEW = 8, MANY = 32 };
+enum { LINES = 64, TURNS = 2000 };
 
 typedef struct held {
   int64_t bytes, nodes;
@@ -48,14 +50,6 @@ static bool held_now(tsr_runtime *rt, held *out)
   return !traces;
 }
 
-/* Whether bytes may have risen by batches that were read ahead alone. */
-static bool may_be_ahead(const line *l)
-{
-  int rises = 0;
-  for (int i = 3; i < l->turns; i++) rises += l->held[i].bytes > l->held[i - 1].bytes;
-  return l->turns < FEW || (l->turns < MANY && rises * 4 < (l->turns - 3) * 3);
-}
-
 static void check_line(const line *l)
 {
   int half = l->turns / 2 < 3 ? 3 : l->turns / 2, late = l->turns - l->turns / 4;
@@ -71,8 +65,7 @@ static void check_line(const line *l)
     if (i >= late && now->bytes < least.bytes) least.bytes = now->bytes;
     if (i >= late && now->nodes < least.nodes) least.nodes = now->nodes;
   }
-  bool bytes_stay = least.bytes <= most.bytes + fall || may_be_ahead(l);
-  if (bytes_stay && least.nodes <= most.nodes) return;
+  if (least.bytes <= most.bytes + fall && least.nodes <= most.nodes) return;
   fprintf(stderr,
           "%s: a loop grows: %lld bytes on devices and %lld nodes in its last turns, %lld and "
           "%lld before\n",
@@ -112,4 +105,26 @@ void turns_call(const tsr_function *function, const char *site)
 {
   const tsr_scope *scope = function ? function->node.scope : NULL;
   if (scope && !scope->inert) met(scope->rt, site);
+}
+
+/* Whether threads have nothing left to fill until the next batch is delivered. Threads that have
+ * are woken: where batches are small they would sleep until all of them are delivered. */
+static bool is_filled(tsr_pipeline *p)
+{
+  pthread_mutex_lock(&p->lock);
+  bool filled = p->failed || p->opened == p->total || p->opened - p->delivered >= p->depth;
+  for (int64_t n = p->delivered; n < p->opened && !p->failed; n++)
+    filled = filled && p->trays[n % p->depth].ready;
+  if (!filled) pthread_cond_broadcast(&p->work);
+  pthread_mutex_unlock(&p->lock);
+  return filled;
+}
+
+tsr_batch *turns_next(tsr_pipeline *pipeline, const char *site)
+{
+  enum { MOST_WAITS = 10000 }; /* of a millisecond each: a function of the program may not return */
+  tsr_batch *batch = tsr_pipeline_next_at(pipeline, site);
+  bool ahead = batch && pipeline->threads > 0;
+  for (int i = 0; ahead && i < MOST_WAITS && !is_filled(pipeline); i++) usleep(1000);
+  return batch;
 }
