@@ -32,12 +32,6 @@ static int process_of_member(const tsr__exec *exec, const tsr__crossing *c, int 
   return tsr__device_process(tsr__topology_of(exec->rt), device);
 }
 
-static tsr_status no_memory_to_deal(const tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM,
-                        "no memory to combine the results of several processes; free some arrays");
-}
-
 static int own_process_index(const tsr__exec *exec)
 {
   return tsr__topology_of(exec->rt)->process_index;
@@ -107,7 +101,7 @@ tsr_status tsr__deal(const tsr__exec *exec, tsr__crossing *c)
   c->deal = deal_of(exec, c);
   if (is_alone(exec)) return TSR_OK;
   c->processes = tsr__arena_new(exec->scratch, (2 * members + processes) * sizeof(int));
-  if (!c->processes) return no_memory_to_deal(exec);
+  if (!c->processes) return tsr__no_memory_to_combine(exec);
   c->first = c->processes + members;
   c->met = c->first + members;
   return TSR_OK;
@@ -319,7 +313,7 @@ tsr_status tsr__deal_take(tsr__exec *exec, tsr__crossing *c)
   list_takings(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);
-  if (!job.list || !job.seen) return no_memory_to_deal(exec);
+  if (!job.list || !job.seen) return tsr__no_memory_to_combine(exec);
   list_takings(&job);
   for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
   tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);

@@ -927,6 +927,17 @@ static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
                 g->in_count == 1 ? "" : "s", (long long)bytes, made);
 }
 
+tsr_status tsr__no_memory_to_run(const tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+}
+
+tsr_status tsr__no_memory_to_combine(const tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM,
+                        "no memory to combine the results of several processes; free some arrays");
+}
+
 /* The steps that compute, in their order. Kernels are numbered; routines are named. */
 static void add_steps(const tsr__plan *plan, tsr__text *out)
 {

@@ -186,6 +186,9 @@ static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int ope
 tsr_status tsr__exec_run(tsr__exec *exec);
 /* Runs a whole program and reports it to the recorder. */
 tsr_status tsr__run_told(tsr__exec *exec);
+/* Sets the error of a run that the host has no memory for; TSR_ENOMEM. */
+tsr_status tsr__no_memory_to_run(const tsr__exec *exec);
+tsr_status tsr__no_memory_to_combine(const tsr__exec *exec); /* the parts of several processes */
 void tsr__exec_free(tsr__exec *exec);
 
 /* Traces, plans and binds roots to a run (exec->rt and ->error are set). It waits for runs under

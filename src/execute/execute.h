@@ -71,6 +71,8 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
 void tsr__value_hold(tsr__value *value);
 /* The part of the global array that a position holds. */
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out);
+/* The bytes of that part on a device. */
+size_t tsr__part_bytes(const tsr__value *value, int position);
 /* The copy of a whole part: all of its `box`, which is borrowed, dense on both sides. */
 tsr__box_copy tsr__part_copy(const tsr__value *value, const tsr_box *box);
 /* Computes the rows before each part of dim 0 from the rows at each position: positions with

@@ -11,11 +11,6 @@
 #include "execute/engine.h"
 #include "execute/exchange.h"
 
-static tsr_status no_memory_for_routine(tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
-}
-
 /* A result's type, and its value; NULL where nobody reads it.
  *
  * A routine of one result fills results[0], of several one each: fill_routine_part sees no
@@ -94,7 +89,7 @@ static tsr_status fill_routine_part(calling *c, tsr__call_part *part)
   const tsr__gnode *g = &exec->program->nodes[node];
   int outs = c->outs, position = part->position;
   tsr__shard *in = tsr__arena_new(exec->scratch, (size_t)(g->in_count + outs) * sizeof *in);
-  if (!in) return no_memory_for_routine(exec);
+  if (!in) return tsr__no_memory_to_run(exec);
   tsr__shard *out = in + g->in_count;
   bool elsewhere = c->apart && part->process != tsr__topology_of(exec->rt)->process_index;
   bool blind = elsewhere && c->way == TSR__CALL_MEETS;
@@ -176,7 +171,7 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   int positions = tsr__positions(sharding), count = 0;
   tsr__call_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *parts);
-  if (!parts) return no_memory_for_routine(exec);
+  if (!parts) return tsr__no_memory_to_run(exec);
   for (int p = 0; p < positions; p++) {
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device) && !c->apart) continue;
@@ -216,7 +211,7 @@ static tsr_status open_apart(calling *c)
     c->told = tsr__arena_new(exec->scratch, processes * sizeof *c->told);
     c->notes = tsr__arena_new(exec->scratch, processes * sizeof *c->notes);
     c->wanted = tsr__arena_new(exec->scratch, (size_t)c->outs * sizeof *c->wanted);
-    if (!c->told || !c->notes || !c->wanted) return no_memory_for_routine(exec);
+    if (!c->told || !c->notes || !c->wanted) return tsr__no_memory_to_run(exec);
     for (int i = 0; i < c->outs; i++) c->wanted[i] = c->results[i].value != NULL;
     return TSR_OK;
   }
@@ -235,7 +230,7 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
   calling c = { .exec = exec, .node = node, .outs = g->result_count ? g->result_count : 1 };
   c.results = tsr__arena_new(exec->scratch, (size_t)c.outs * sizeof *c.results);
   c.from = tsr__arena_new(exec->scratch, ((size_t)g->in_count + 1) * sizeof *c.from);
-  if (!c.results || !c.from) return no_memory_for_routine(exec);
+  if (!c.results || !c.from) return tsr__no_memory_to_run(exec);
   if (make_results(exec, node, c.results)) return exec->error->status;
   const tsr_sharding *sharding = c.results[0].sharding; /* all lie alike */
   for (int i = 0; i < g->in_count; i++) c.from[i] = tsr__value_in(exec, node, i);

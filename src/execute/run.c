@@ -7,11 +7,6 @@
  * All memory of a run except device memory comes from its room. */
 #include "execute/engine.h"
 
-static tsr_status no_memory_for_run(tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
-}
-
 /* ---- kernels ---- */
 
 /* Whether an operand brings run-time rows to a domain. */
@@ -168,7 +163,7 @@ static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *doma
   if (!domain->rows) return TSR_OK;
   size_t size = (size_t)domain->part_count * sizeof(int64_t);
   int64_t *rows = tsr__arena_new(exec->scratch, size);
-  if (!rows) return no_memory_for_run(exec);
+  if (!rows) return tsr__no_memory_to_run(exec);
   memcpy(rows, domain->rows, size);
   extent->rows = rows;
   return TSR_OK;
@@ -184,7 +179,7 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
   exec->partials[accum] = tsr__arena_new(exec->scratch, size);
-  if (!exec->partials[accum]) return no_memory_for_run(exec);
+  if (!exec->partials[accum]) return tsr__no_memory_to_run(exec);
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__home_device(exec->rt, &domain->sharding, p);
     if (!tsr__device_local(topology, device)) continue;
@@ -290,7 +285,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   if (extent.rows) {
     /* A part's box then says which of all rows it has. */
     domain.before = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
-    if (!domain.before) return no_memory_for_run(exec);
+    if (!domain.before) return tsr__no_memory_to_run(exec);
     tsr__number_rows(sharding, positions, extent.rows, domain.before);
   }
   /* Outputs and accumulators are made on all devices before any runs, so that a shortage of
@@ -304,7 +299,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   tsr__run_part *parts =
       tsr__arena_new(exec->scratch,
                      (size_t)positions * (sizeof *parts + pointers * sizeof(void *)));
-  if (!status && !parts) status = no_memory_for_run(exec);
+  if (!status && !parts) status = tsr__no_memory_to_run(exec);
   if (status) return status;
   tsr__buffer **room = (tsr__buffer **)(parts + positions);
   int count = 0;
@@ -393,7 +388,7 @@ static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *ou
   size_t finals = (size_t)c->final_count, cells = members * (2 * accums + finals + 3);
   size_t bytes = cells * sizeof(void *) + finals * sizeof(int64_t) + 3 * members * sizeof(int);
   void **block = tsr__arena_new(exec->scratch, bytes);
-  if (!block) return no_memory_for_run(exec);
+  if (!block) return tsr__no_memory_to_run(exec);
   out->partials = (tsr__partial ***)block;
   out->elements = (tsr__buffer ***)(out->partials + members);
   out->outputs = out->elements + members;
@@ -409,7 +404,7 @@ static tsr_status open_lists(tsr__exec *exec, const crossing *c, group_lists *ou
   out->next = out->first + members;
   if (!c->scattered) return TSR_OK;
   out->boxes = tsr__arena_new(exec->scratch, members * sizeof *out->boxes);
-  return out->boxes ? TSR_OK : no_memory_for_run(exec);
+  return out->boxes ? TSR_OK : tsr__no_memory_to_run(exec);
 }
 
 /* Lists the partials or elements that a member brings, and the buffers of its results. */
@@ -559,7 +554,7 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
       tsr__arena_new(exec->scratch, sizeof *c + count * (sizeof *c->kept + sizeof *c->accums) +
                                         few * (sizeof *c->populations + sizeof *c->finals) +
                                         (size_t)group_size * sizeof *c->members);
-  if (!c) return no_memory_for_run(exec);
+  if (!c) return tsr__no_memory_to_run(exec);
   *c = (crossing){ .step = step,
                    .axes = schedule->accums[accum].axes,
                    .sharding = sharding,

@@ -39,11 +39,6 @@ typedef struct looping {
   bool *read; /* by result: whether some node reads it */
 } looping;
 
-static tsr_status no_memory_for_loop(tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
-}
-
 /* ---- a region -------------------------------------------------------------------------------- */
 
 /* Binds a region's numbers: those of its node, counted on over the regions, and the step's
@@ -238,7 +233,7 @@ static tsr_status make_stacks(const looping *l, stack *stacks)
     if (!l->read[i]) continue;
     l->results[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
     if (!l->results[i]) return l->exec->error->status;
-    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory_for_loop(l->exec);
+    if (!open_stack(l, &stacks[i], l->results[i])) return tsr__no_memory_to_run(l->exec);
   }
   return TSR_OK;
 }
@@ -259,7 +254,7 @@ static tsr_status run_scan(looping *l)
   body *b = l->bodies[0];
   int64_t steps = tsr__loop_steps(l->attr, l->g, l->exec->program->params);
   stack *stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
-  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory_for_loop(l->exec);
+  tsr_status status = stacks ? make_stacks(l, stacks) : tsr__no_memory_to_run(l->exec);
   for (int64_t k = 0; k < steps && !status; k++) {
     int64_t at = l->attr->reverse ? steps - 1 - k : k;
     status = take_slices(l, b, at);
@@ -345,17 +340,17 @@ static tsr_status hold_loop_operands(looping *l)
   l->read = tsr__arena_new(scratch, most);
   l->slices = tsr__arena_new(scratch, ((size_t)l->attr->slices + 1) * sizeof *l->slices);
   if (!l->bodies || !l->values || !l->results || !l->read || !l->slices)
-    return no_memory_for_loop(exec);
+    return tsr__no_memory_to_run(exec);
   for (int r = 0; r < l->region_count; r++) {
     l->bodies[r] = open_body(l, first + r);
-    if (!l->bodies[r]) return no_memory_for_loop(exec);
+    if (!l->bodies[r]) return tsr__no_memory_to_run(exec);
   }
   /* Slices are read in place, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {
     bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
     if (slice) { /* a step's own */
       stack *s = &l->slices[i - l->attr->carries];
-      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory_for_loop(exec);
+      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return tsr__no_memory_to_run(exec);
       continue;
     }
     l->values[i] = tsr__value_in(exec, l->node, i);

@@ -98,13 +98,6 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-static size_t bytes_of_part(const tsr__value *value, int position)
-{
-  tsr_box box;
-  tsr__value_box(value, position, &box);
-  return tsr__device_bytes((tsr_dtype)value->dtype, tsr__box_count(&box, value->shape.rank));
-}
-
 /* The buffer of a part that peers can read. Memory that the user lent is not in the segment, so
  * it is copied. */
 static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int position,
@@ -112,7 +105,7 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   tsr__buffer *part = value->parts[position];
-  size_t bytes = bytes_of_part(value, position);
+  size_t bytes = tsr__part_bytes(value, position);
   if (tsr__peers_has(peers, ops->map(part))) {
     tsr__buffer_hold(part);
     return part;
@@ -157,7 +150,7 @@ static void find_sizes(const tsr__sight *sight, const tsr__value **values)
     if (!sight->wanted[i]) continue;
     bool cut = values[i]->rows || tsr__used_axes(&values[i]->sharding);
     for (int p = 0; p < values[i]->part_count; p++)
-      out[p] = p && !cut ? out[0] : bytes_of_part(values[i], p);
+      out[p] = p && !cut ? out[0] : tsr__part_bytes(values[i], p);
     out += values[i]->part_count;
   }
 }
@@ -351,7 +344,7 @@ static void settle_replicas(const tsr__sight *sight, const tsr__value *value, ts
   for (int p = 0; p < seen->part_count; p++) {
     int from = find_stand_in(value, p);
     if (all && from == p && !value->parts[p])
-      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, tsr__part_bytes(seen, p) });
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -610,7 +603,7 @@ void tsr__sight_want_all(const tsr__sight *sight, int value)
   const tsr__value *seen = sight->made ? sight->made[value] : NULL;
   for (int p = 0; seen && p < seen->part_count; p++)
     if (!tsr__holds(&seen->sharding, p) || tsr__replica_leader(&seen->sharding, p) == p)
-      fetch_range(sight, seen, p, (byte_range){ 0, bytes_of_part(seen, p) });
+      fetch_range(sight, seen, p, (byte_range){ 0, tsr__part_bytes(seen, p) });
 }
 
 /* Without remote parts no sight was opened, and nothing was requested. */

@@ -9,12 +9,6 @@
  * to which peers come after their reads. */
 #include "execute/engine.h"
 
-static tsr_status no_memory_to_meet(tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM,
-                        "no memory to combine the results of several processes; free some arrays");
-}
-
 /* The published form of an accumulator: offsets into the segment of its process. */
 typedef struct far_partial {
   uint64_t memory, memory_bytes, escapes[2], escape_bytes[2];
@@ -114,7 +108,7 @@ static tsr_status publish_partial(meeting *m, const tsr__partial *partial)
                         .memory_bytes = told.memory_bytes };
   for (int i = 0; i < 2; i++) {
     if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
-      return no_memory_to_meet(m->exec);
+      return tsr__no_memory_to_combine(m->exec);
     out->escape_bytes[i] = told.escape_bytes[i];
     out->failed |= (uint64_t)told.failed[i] << i;
   }
@@ -177,7 +171,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
     if (there) tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
   }
   if (!there) {
-    no_memory_to_meet(m->exec);
+    tsr__no_memory_to_combine(m->exec);
     return NULL;
   }
   const tsr__accum *accum = accum_of(m->exec, a);
@@ -193,7 +187,7 @@ static tsr_status read_accum_partials(meeting *m, int a)
   tsr__exec *exec = m->exec;
   int positions = positions_of(exec, a), own = tsr__peers_index(m->peers);
   tsr__partial **met = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *met);
-  if (!met) return no_memory_to_meet(exec);
+  if (!met) return tsr__no_memory_to_combine(exec);
   exec->met[a] = met;
   for (int p = 0; p < positions; p++) {
     if (process_of_partial(exec, a, p) == own) {
@@ -265,7 +259,7 @@ static tsr_status open_meeting(meeting *m)
   if (lends) m->lent = lent_new(m, partials);
   if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
       !exec->whole || (lends && !m->lent))
-    return no_memory_to_meet(exec);
+    return tsr__no_memory_to_combine(exec);
   return TSR_OK;
 }
 

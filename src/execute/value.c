@@ -77,7 +77,7 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
   return value;
 }
 
-static size_t part_bytes(const tsr__value *value, int position)
+size_t tsr__part_bytes(const tsr__value *value, int position)
 {
   tsr_box box;
   tsr__value_box(value, position, &box);
@@ -96,7 +96,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   size_t bytes = 0;
   for (int p = 0; p < value->part_count; p++) {
     int device = tsr__home_device(rt, &value->sharding, p);
-    if (!p || cut) bytes = part_bytes(value, p);
+    if (!p || cut) bytes = tsr__part_bytes(value, p);
     /* Another process's part stays NULL; loops over parts skip it. */
     if (!tsr__device_local(topology, device)) continue;
     value->parts[p] = devices->ops->take(rt, device, bytes, error);
@@ -119,7 +119,7 @@ void tsr__value_expect(tsr_runtime *rt, const tsr__layout *layout, int count)
   for (int p = 0; value && p < value->part_count; p++) {
     int device = tsr__home_device(rt, &value->sharding, p);
     if (tsr__device_local(tsr__topology_of(rt), device))
-      devices->ops->expect(rt, device, part_bytes(value, p), count);
+      devices->ops->expect(rt, device, tsr__part_bytes(value, p), count);
   }
   tsr__value_release(value);
 }

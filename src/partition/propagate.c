@@ -67,12 +67,6 @@ bool tsr__made_anywhere(const tsr__program *program, int n)
   return made && !(node->flags & TSR__PLACED);
 }
 
-/* The place of a node by its first way. */
-static const tsr_sharding *first_place(const tsr__flow *flow, int n)
-{
-  return &flow->places[flow->ways[n]->at];
-}
-
 /* ---- places ---- */
 
 /* Grows the list of places. The old list stays in the arena, and a place never changes: pointers
@@ -276,7 +270,7 @@ static int next_by_weight(const tsr__flow *flow, int n, int last)
   int64_t bound = last < 0 ? 0 : weight_of(flow, tsr__in(flow->program, node, last)), most = -2;
   int next = -1;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
-    if (!first_place(flow, o)->mesh) continue;
+    if (!tsr__flow_at(flow, o)->mesh) continue;
     int64_t weight = weight_of(flow, o);
     bool after = last < 0 || weight < bound || (weight == bound && i > last);
     if (!after || weight <= most) continue;
@@ -293,7 +287,7 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
   const tsr__gnode *node = flow_node(flow, n);
   for (int i = next_by_weight(flow, n, -1); i >= 0; i = next_by_weight(flow, n, i)) {
     int o = tsr__in(flow->program, node, i);
-    cut_like(c, first_place(flow, o), c->terms->in[i], rank_of(flow, o), false);
+    cut_like(c, tsr__flow_at(flow, o), c->terms->in[i], rank_of(flow, o), false);
   }
 }
 
@@ -326,7 +320,7 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
   const tsr__gnode *node = flow_node(flow, n);
   if (!node->result_count || !tsr__ops[node->op].least_cut) return;
   int o = tsr__in(flow->program, node, 0), dim = tsr__dim_of(flow->program, node), other = -1;
-  const tsr_sharding *place = first_place(flow, o);
+  const tsr_sharding *place = tsr__flow_at(flow, o);
   const tsr__gnode *x = flow_node(flow, o);
   if (c->terms->kind[c->terms->in[0][dim]] != TSR__FACTOR_REPLICATE || place->mesh != c->mesh)
     return;
@@ -344,7 +338,7 @@ static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice
   const tsr__gnode *node = flow_node(flow, n);
   int lead = next_by_weight(flow, n, -1), o = lead < 0 ? -1 : tsr__in(flow->program, node, lead);
   bool nowhere = o < 0 || tsr__is_loop(flow_node(flow, o)->op); /* its results say where they are */
-  const tsr_mesh *mesh = nowhere ? NULL : first_place(flow, o)->mesh;
+  const tsr_mesh *mesh = nowhere ? NULL : tsr__flow_at(flow, o)->mesh;
   start_choice(flow, n, terms, mesh, c);
 }
 
@@ -360,7 +354,7 @@ static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, 
   cut_like_operands(flow, n, c);
   cut_other_dim(flow, n, c);
   int lead = next_by_weight(flow, n, -1);
-  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, flow_node(flow, n), lead)), c);
+  keep_sums(flow, n, tsr__flow_at(flow, tsr__in(flow->program, flow_node(flow, n), lead)), c);
 }
 
 /* The largest dim of a reduction's result; -1: no dim is worth cutting. */
@@ -509,7 +503,7 @@ static int close_dims(tsr__flow *flow, int n)
   const tsr_sharding *asked = &flow->places[node->sharding];
   if (!asked->open && !tsr__has_priority(asked)) return node->sharding;
   const tsr_sharding *operand = asked;
-  if (asked->open) operand = first_place(flow, tsr__in(flow->program, node, 0));
+  if (asked->open) operand = tsr__flow_at(flow, tsr__in(flow->program, node, 0));
   unsigned taken = tsr__used_axes(asked) | asked->unreduced;
   tsr_sharding out;
   uint8_t used = 0;

@@ -15,8 +15,8 @@ static const tsr__seat *seats_of(const tsr__drawing *d, int64_t cell, int *count
   return &d->seats[cell * *count];
 }
 
-/* One label is kept: those who measure and those who draw ask for the same cell several times in
- * a row. */
+/* The label of the last cell is kept: measuring and drawing ask for one cell several times in a
+ * row. */
 const char *tsr__drawn_label(tsr__drawing *d, int64_t cell)
 {
   int count;
@@ -61,20 +61,13 @@ int tsr__label_least(const char *label)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* Axes shard a dim one by one, as in tsr__dim_span, but here a shard has a number and no position.
- * All shards are even where the size is 0 or known only at run time. */
+/* All shards are even where the size is 0 or known only at run time. */
 double tsr__drawn_share(const tsr__drawing *d, int dim, int64_t index)
 {
   int64_t parts = dim < 0 ? 1 : tsr__dim_parts(d->sharding, dim);
-  int64_t size = dim < 0 ? 1 : d->shape->dims[dim], share = size;
+  int64_t size = dim < 0 ? 1 : d->shape->dims[dim];
   if (parts == 1 || size <= 0) return 1.0 / (double)parts;
-  for (int i = d->sharding->first[dim]; i < d->sharding->first[dim + 1]; i++) {
-    int64_t own = d->sharding->mesh->sizes[d->sharding->axis[i]];
-    parts /= own;
-    share = share / own + (index / parts < share % own);
-    index %= parts;
-  }
-  return (double)share / (double)size;
+  return (double)tsr__part_span(d->sharding, dim, size, index).length / (double)size;
 }
 
 tsr__extent tsr__drawn_extent(const tsr__drawing *d)

@@ -21,6 +21,18 @@ int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim)
   return parts;
 }
 
+/* Part `index` of a span that an axis cuts into `parts`. The first `rest` parts have one more, so
+ * before part `index` stand so many of them. Most sizes fit in 32 bits, and division of those is
+ * cheaper. */
+static inline tsr__span cut_span(tsr__span span, int64_t parts, int64_t index)
+{
+  bool narrow = span.length <= UINT32_MAX && parts <= UINT32_MAX;
+  int64_t quotient = narrow ? (uint32_t)span.length / (uint32_t)parts : span.length / parts;
+  int64_t rest = span.length - quotient * parts;
+  int64_t before = index * quotient + (index < rest ? index : rest);
+  return (tsr__span){ span.start + before, quotient + (index < rest) };
+}
+
 tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int position)
 {
   tsr__span span = { 0, size };
@@ -30,15 +42,8 @@ tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int
    * not cut. */
   for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && span.length > 0; i++) {
     int axis = sharding->axis[i];
-    int64_t parts = sharding->mesh->sizes[axis];
     int64_t index = tsr__mesh_coord(sharding->mesh, position, axis);
-    /* The first `rest` parts have one more, so before part `index` stand so many of them. Most
-     * sizes fit in 32 bits, too. */
-    bool narrow = span.length <= UINT32_MAX && parts <= UINT32_MAX;
-    int64_t quotient = narrow ? (uint32_t)span.length / (uint32_t)parts : span.length / parts;
-    int64_t rest = span.length - quotient * parts;
-    span.start += index * quotient + (index < rest ? index : rest);
-    span.length = quotient + (index < rest);
+    span = cut_span(span, sharding->mesh->sizes[axis], index);
   }
   return span;
 }
@@ -55,8 +60,7 @@ int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
   return index;
 }
 
-/* As tsr__dim_span, with the coordinates read from the number of the part, which is one in mixed
- * radix. */
+/* Like tsr__dim_span. The number of a part is in mixed radix; its digits are the coordinates. */
 tsr__span tsr__part_span(const tsr_sharding *sharding, int dim, int64_t size, int64_t part)
 {
   tsr__span span = { 0, size };
@@ -65,11 +69,8 @@ tsr__span tsr__part_span(const tsr_sharding *sharding, int dim, int64_t size, in
   for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && span.length > 0; i++) {
     int64_t parts = sharding->mesh->sizes[sharding->axis[i]];
     below /= parts;
-    int64_t index = part / below, quotient = span.length / parts;
-    int64_t rest = span.length - quotient * parts;
-    part -= index * below;
-    span.start += index * quotient + (index < rest ? index : rest);
-    span.length = quotient + (index < rest);
+    span = cut_span(span, parts, part / below);
+    part %= below;
   }
   return span;
 }

@@ -162,15 +162,6 @@ void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *
   }
 }
 
-/* Like tsr__two_sum, a lane each. */
-INLINE vd two_sum_of_values(vd a, vd b, vd *low)
-{
-  vd sum = a + b;
-  vd part = sum - a;
-  *low = (a - (sum - part)) + (b - part);
-  return sum;
-}
-
 void TSR__ISA_NAME(tsr__few_f64)(double *out, uint64_t *left, const tsr__few *x)
 {
   memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
@@ -181,8 +172,8 @@ void TSR__ISA_NAME(tsr__few_f64)(double *out, uint64_t *left, const tsr__few *x)
     for (int k = 0; k < x->count; k++) {
       const double *from = (const double *)x->x[k] + i;
       vd value = rest < LANES ? load_some_doubles(from, rest) : load_doubles(from), lost, more;
-      high = two_sum_of_values(high, value, &lost);
-      low = two_sum_of_values(low, lost, &more);
+      high = two_sum_of_lanes(high, value, &lost);
+      low = two_sum_of_lanes(low, lost, &more);
       good = both_masks(good, equal(more, none));
     }
     /* Adding +0 would make +0 of -0. */

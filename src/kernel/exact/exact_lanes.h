@@ -51,6 +51,15 @@ INLINE vi all_bits(int64_t value)
   return value + (vi){ 0 };
 }
 
+/* Like tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
+INLINE vd two_sum_of_lanes(vd a, vd b, vd *low)
+{
+  vd sum = a + b;
+  vd part = sum - a;
+  *low = (a - (sum - part)) + (b - part);
+  return sum;
+}
+
 INLINE vd load_doubles(const double *from)
 {
   vd out;

@@ -219,21 +219,6 @@ static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
   return fold_parts(rows, i, high, low, &last) && last == 0;
 }
 
-/* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
- * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008).
- * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall to
- * the wrong side. An odd last bit keeps it off the middle: the function adds one to the bits, or
- * takes one off, by the sign of the error. */
-static double to_odd_neighbour(double value, double lacks)
-{
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  if (lacks == 0 || (bits & 1)) return value;
-  bits += (lacks > 0) == (value > 0) ? 1 : UINT64_MAX;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 /* The sum in its first part alone, as nearly all sums of a few f32 are: rounded once by the cast.
  * No value at all is -0 in both parts, and 0. */
 static bool first_alone(const tsr__rows *rows, int64_t i, double *out)
@@ -260,7 +245,7 @@ void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
     if (plain && (i = sum_plain(rows, out, i)) == rows->count) break;
     tsr__acc2 sum;
     if (as_two(rows, i, &high, &low)) {
-      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd_neighbour(high, low));
+      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : tsr__odd_neighbour(high, low));
       continue;
     }
     tsr__rows_get(rows, i, &sum);
@@ -292,7 +277,7 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
     bool wide = to == TSR_F64;
     if (as_one(rows, i, n, &sum) && (wide || sum == 0 || fabs(sum) > 0x1p-800)) {
       double quotient = sum / (double)n;
-      if (!wide) quotient = to_odd_neighbour(quotient, fma(-quotient, (double)n, sum));
+      if (!wide) quotient = tsr__odd_neighbour(quotient, fma(-quotient, (double)n, sum));
       tsr__dtype_put_real(to, out, i, quotient);
       continue;
     }

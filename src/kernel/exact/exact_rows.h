@@ -88,6 +88,21 @@ static inline double tsr__two_sum(double a, double b, double *low)
   return sum;
 }
 
+/* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
+ * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008).
+ * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall to
+ * the wrong side. An odd last bit keeps it off the middle: the function adds one to the bits, or
+ * takes one off, by the sign of the error. */
+static inline double tsr__odd_neighbour(double value, double lacks)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (lacks == 0 || (bits & 1)) return value;
+  bits += (lacks > 0) == (value > 0) ? 1 : UINT64_MAX;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 /* Whether `sum` is a + value without loss. If |a| is the larger one, sum - a is the part taken of
  * the value, exactly; else sum - value is the part taken of a. The bits of a are compared, so that
  * -0 is refused: an element of -0 may have no value yet. */

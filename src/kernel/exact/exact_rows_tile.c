@@ -12,15 +12,6 @@ typedef struct row_lanes {
   vd a, b, c;
 } row_lanes;
 
-/* Like tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
-INLINE vd two_sum_of_parts(vd a, vd b, vd *low)
-{
-  vd sum = a + b;
-  vd part = sum - a;
-  *low = (a - (sum - part)) + (b - part);
-  return sum;
-}
-
 /* The lanes in which sum is a + value without loss. If |a| is the larger one, sum - a is the part
  * taken of the value, exactly; else sum - value is the part taken of a. The bits of a decide, so
  * that -0, the element without a value, is refused. */
@@ -39,9 +30,9 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
 {
   row_lanes next;
   vd low0, low1, low2;
-  next.a = two_sum_of_parts(at->a, value, &low0);
-  next.b = two_sum_of_parts(at->b, low0, &low1);
-  next.c = two_sum_of_parts(at->c, low1, &low2);
+  next.a = two_sum_of_lanes(at->a, value, &low0);
+  next.b = two_sum_of_lanes(at->b, low0, &low1);
+  next.c = two_sum_of_lanes(at->c, low1, &low2);
   /* None of `low2` but its sign may be set: +0 and -0 mean that the three parts took all. */
   vm fits = both_masks(both_masks(smaller(value, TSR__ROWS_VALUE_LIMIT),
                                   smaller(next.a, TSR__ROWS_PART_LIMIT)),
@@ -179,7 +170,7 @@ INLINE int64_t square_plain(double *a, double *b, const vertical *in, int64_t i)
 {
   for (; i + LANES <= in->n; i += LANES) {
     vd low, value = load_floats(in->f32 + i), old = load_doubles(a + i), next = load_doubles(b + i);
-    vd sum = two_sum_of_parts(old, value * value, &low), rest = next + low;
+    vd sum = two_sum_of_lanes(old, value * value, &low), rest = next + low;
     if (chosen(takes_all(next, low, rest)) != (1u << LANES) - 1) break;
     store_doubles(a + i, sum);
     store_doubles(b + i, rest);

@@ -14,6 +14,12 @@
 
 #include "kernel/device/device.h"
 
+/* The place of the highest bit that is set, counted from 1; of 0 it is 0. */
+static inline int tsr__used_bits(uint64_t value)
+{
+  return value ? 64 - __builtin_clzll(value) : 0;
+}
+
 /* A column's piece on each part. `valid` NULL, or NULL for a part: no nulls there. */
 typedef struct tsr__colparts {
   tsr_dtype dtype;

@@ -575,12 +575,6 @@ static void scan_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Bits that counting to n takes. */
-static int bits_of_count(int64_t n)
-{
-  return n > 0 ? 64 - __builtin_clzll((uint64_t)n) : 0;
-}
-
 /* Units of 2^(low - 1075): within these exponents nothing that is read from sums or squares comes
  * near the ends of f64, so that scaling by the unit is exact. */
 enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
@@ -589,7 +583,7 @@ enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
  * are likely: means of smaller sums are read faster. */
 static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
-  int low = 0, high = 0, count = bits_of_count(rows);
+  int low = 0, high = 0, count = tsr__used_bits((uint64_t)rows);
   /* Exponent 0 marks zeros and denormals, 2047 infinities and NaN: neither bounds the units. */
   for (int e = 1; e < 2047; e++) {
     if (!f->seen[e] && !f->seen[2048 + e]) continue;
@@ -619,7 +613,7 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
  * to less than 2^63. */
 static int64_t most_whole(int64_t rows, bool squares)
 {
-  int bits = 63 - bits_of_count(rows);
+  int bits = 63 - tsr__used_bits((uint64_t)rows);
   return (int64_t)((UINT64_C(1) << (squares ? bits / 2 : bits)) - 1);
 }
 

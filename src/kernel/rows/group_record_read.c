@@ -110,19 +110,6 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 
-/* Moves a rounded value to the neighbour with an odd last bit, towards the exact value: rounding
- * the neighbour to f32 is rounding the exact value. An odd last bit records that bits were cut, so
- * that the next rounding sees no false tie. */
-static double move_to_odd(double value, double lacks)
-{
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  if (lacks == 0 || (bits & 1)) return value;
-  bits += (lacks > 0) == (value > 0) ? 1 : UINT64_MAX;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 /* The rounded quotient and the exact one's excess over it, whose sign is sure; false: not sure. */
 static bool round_quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 {
@@ -151,7 +138,7 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
   tsr__acc2 acc;
-  if (round_quotient(sum, n, &out, &lacks)) return (float)(move_to_odd(out, lacks) * unit);
+  if (round_quotient(sum, n, &out, &lacks)) return (float)(tsr__odd_neighbour(out, lacks) * unit);
   /* In doubt the exact accumulator decides, rounded once to f32. */
   sum_to_acc2(sum, unit, &acc);
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
@@ -162,7 +149,7 @@ static double sum_odd(tsr__i128 sum, double unit)
 {
   double high = (double)sum;
   tsr__i128 low = sum - (tsr__i128)high;
-  return move_to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
+  return tsr__odd_neighbour(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
 }
 
 /* NaN, an infinity or -0 where that is the sum; false: the units say it. */

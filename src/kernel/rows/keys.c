@@ -232,7 +232,7 @@ int tsr__keys_settle(tsr__key *keys, int count, int *bits)
     uint64_t last = span + (keys[k].seen && keys[k].nullable); /* the highest code */
     /* One code more than 64 bits have. */
     if (last < span) keys[k].bits = 65;
-    else keys[k].bits = (uint8_t)(last ? 64 - __builtin_clzll(last) : 0);
+    else keys[k].bits = (uint8_t)tsr__used_bits(last);
     total += keys[k].bits;
   }
   if (bits) *bits = total;

@@ -106,12 +106,6 @@ static tsr_status no_sort_memory(tsr__error *error)
 
 /* ---- choosing borders ------------------------------------------------------------------------ */
 
-/* The place of the highest bit, counted from 1. */
-static int highest_bit_of(uint64_t value)
-{
-  return value ? 64 - __builtin_clzll(value) : 0;
-}
-
 /* Words of a segment at places that are spread but not regular, in order. Places are the same on
  * every run, and a hash of the number keeps them from meeting a period in the data. */
 static const uint64_t *sample_segment(const segment *g, const uint64_t *word, int wanted,
@@ -136,7 +130,7 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
 {
   uint64_t spread = sample[count - 1] - sample[0];
   /* A power of two, so that the step of a word is a shift. */
-  int shift = highest_bit_of(spread) - highest_bit_of((uint64_t)wanted - 1) - 1;
+  int shift = tsr__used_bits(spread) - tsr__used_bits((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
   /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;

@@ -18,11 +18,6 @@ typedef struct records {
   int64_t count;
 } records;
 
-static int width_of_value(uint64_t value)
-{
-  return value ? 64 - __builtin_clzll(value) : 0;
-}
-
 /* Sorts by bits from .. end - 1, stable; at most DIGIT + 1 bits at a time. Bits are dealt out
  * evenly over the passes: 12 bits are two passes of 6, not one of 9 and one of 3. */
 static void radix(records *r, int from, int end, uint32_t *tally)
@@ -112,11 +107,11 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
     most = word[i] > most ? word[i] : most;
   }
   if (!n) return;
-  int bits = width_of_value(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
+  int bits = tsr__used_bits(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
   records r = { room->a, room->b, n };
   for (int64_t i = 0; i < n; i++) r.at[i] = (word[i] - least) >> left_out << PLACE | (uint64_t)i;
   /* Words that are spread evenly over n steps differ in log2(n) bits; three more leave few ties. */
-  int tell = width_of_value((uint64_t)n) + 3;
+  int tell = tsr__used_bits((uint64_t)n) + 3;
   if (tell > kept) tell = kept;
   int end = PLACE + kept;
   if (n <= SMALL) {

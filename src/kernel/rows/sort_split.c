@@ -208,7 +208,7 @@ typedef struct send_job {
   uint64_t *borders; /* room for all of a worker's */
 } send_job;
 
-static void send_rows_task(void *user, int64_t task, int worker)
+static void find_destinations_task(void *user, int64_t task, int worker)
 {
   const send_job *send = user;
   const split_job *job = send->split;
@@ -237,7 +237,7 @@ static tsr_status send_all_rows(tsr_runtime *rt, const split_job *job, tsr__erro
   send_job send = { job, tsr__new(&rt->heap, size) };
   if (!send.borders) return no_split_memory(error, job->parts->count);
   bool done = tsr__parallel_long(rt, "sort", tsr__piece_count(job->parts, TSR__PIECE_ROWS),
-                                 send_rows_task, &send);
+                                 find_destinations_task, &send);
   tsr__del(&rt->heap, send.borders, size);
   return done ? TSR_OK : tsr__cancelled(error, "sort");
 }

@@ -79,6 +79,10 @@ void tsr__accum_zeros(const tsr__partial *p, size_t from, size_t to);
 
 void tsr__put_bytes(unsigned char *to, uint64_t value, size_t size);
 uint64_t tsr__get_bytes(const unsigned char *from, size_t size);
+/* An element of one word travels as the word's low bytes, as many as the dtype has. A double
+ * travels as all its bits. */
+void tsr__pack_word(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size);
+void tsr__unpack_word(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory);
 
 /* How many elements of a bool run are true and taken; without x, how many are taken. */
 int64_t tsr__count_true(const tsr__feed *feed);

@@ -335,19 +335,6 @@ static void merge_products(const tsr__partial *p, void *into, const void *from)
   for (int64_t i = 0; i < p->count; i++) to[i] *= of[i];
 }
 
-/* A double travels as its bits. */
-static void pack_product(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
-{
-  tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);
-}
-
-static void unpack_product(const tsr__partial *p, const unsigned char *wire, size_t size,
-                           void *memory)
-{
-  (void)p;
-  *(uint64_t *)memory = tsr__get_bytes(wire, size);
-}
-
 static tsr_status read_products(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -362,6 +349,6 @@ const tsr__accum_ops tsr__accum_PROD_FLOAT = { .bytes = 8,
                                                .along = along_product,
                                                .scatter = scatter_product,
                                                .merge = merge_products,
-                                               .pack = pack_product,
-                                               .unpack = unpack_product,
+                                               .pack = tsr__pack_word,
+                                               .unpack = tsr__unpack_word,
                                                .read = read_products };

@@ -201,13 +201,12 @@ static void fill_whole_ones(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, 1);
 }
 
-/* A word travels as its low bytes, as many as the dtype has. */
-static void pack_word(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+void tsr__pack_word(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);
 }
 
-static void unpack_word(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+void tsr__unpack_word(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
 {
   (void)p;
   *(uint64_t *)memory = tsr__get_bytes(wire, size);
@@ -237,8 +236,8 @@ static tsr_status read_words(const tsr__final *f, tsr__error *error)
                                            .along = along_##name,               \
                                            .scatter = scatter_##name,           \
                                            .merge = merge_##name,               \
-                                           .pack = pack_word,                   \
-                                           .unpack = unpack_word,               \
+                                           .pack = tsr__pack_word,              \
+                                           .unpack = tsr__unpack_word,          \
                                            .read = read_words };
 
 /* Signed and unsigned words lie alike; only reading the result tells them apart. */
