@@ -1,12 +1,13 @@
-/* many.*: what is done on so many devices that their number costs, not what they compute.
+/* many.*: programs on so many devices that the number of devices decides the time, and their
+ * elements hardly count.
  *
- *   many.devices    a step of data parallelism: a sum over rows that 256 or 1,024 devices share
- *   many.rows_cols  rows to columns: each device takes a piece of each other one
- *   many.sort       a line of as many elements as pieces: each device sends each other one some
+ *   many.devices    a step of data parallelism: a sum over rows on 1,024 and 4,096 devices
+ *   many.rows_cols  rows to columns: each device takes a piece from each other device
+ *   many.sort       as many elements as pieces: each device sends some to each other device
  *   many.mesh       a mesh over a list of 4,096 devices
  *
- * Lines of pieces are in us a piece; their limit is a copy of the bytes, of a sort the same line
- * sorted on one device. */
+ * Figures of rows_cols and sort are microseconds a piece. The limit of rows_cols is a copy of the
+ * bytes; the limit of a sort is the sort of the same elements on one device. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -25,9 +26,9 @@ typedef struct side {
 typedef tsr_array *make_fn(const side *on, tsr_array *x);
 
 typedef struct line {
-  const char *name, *mesh; /* of the mesh the text, with the devices or a fourth of them in it */
+  const char *name, *mesh; /* the figure's name, and the mesh as text */
   int devices;
-  bool pieces; /* the figure is a piece's share, else all of it in ms */
+  bool pieces; /* microseconds a piece; else milliseconds of the whole run */
   double bar;
   make_fn *make;
 } line;
@@ -85,7 +86,7 @@ static void close_side(side *on)
   tsr_runtime_close(on->rt);
 }
 
-/* Seconds; negative: it failed. */
+/* Runs the line once; returns seconds, or -1 after printing an error. */
 static double once(const side *on, const line *l)
 {
   double start = bench_now();
@@ -122,7 +123,7 @@ static int run(const line *l)
   return failed;
 }
 
-/* Each round's mesh has an axis of another name, as equal meshes are one. */
+/* Each round names its axis anew: a runtime keeps one mesh of those that are equal. */
 static int run_mesh(void)
 {
   static int devices[MOST];

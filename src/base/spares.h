@@ -10,7 +10,7 @@
 typedef struct tsr__spares {
   tsr__latch latch;
   int count;
-  int more;     /* are kept than of other blocks */
+  int more;     /* blocks that are kept beyond the usual number */
   size_t bytes; /* of each */
   void *first;  /* linked through their first bytes */
 } tsr__spares;

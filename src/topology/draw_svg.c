@@ -21,7 +21,7 @@ enum {
 typedef struct picture {
   tsr__drawing *d;
   int least;         /* the narrowest that a column may be */
-  int width, height; /* of what is drawn so far */
+  int width, height; /* pixels that areas and headings take so far */
 } picture;
 
 static int pixels(int characters)
@@ -86,8 +86,8 @@ static double whole_width(const tsr__drawing *d, int first, int last, int room)
   return whole * shares > room ? room / shares : whole;
 }
 
-/* Widens columns below the least width to that, and tells whether there were any. If not, all
- * others get their share, border by border, so that no error adds up. */
+/* Widens columns that are narrower than the least width, and tells whether it found such columns.
+ * If not, all other columns get their share, border by border, so that no error adds up. */
 static bool settle_widths(picture *p, int first, int last, double whole)
 {
   tsr__drawing *d = p->d;

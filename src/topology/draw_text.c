@@ -45,12 +45,12 @@ static void measure_rows(tsr__drawing *d, double height)
   }
 }
 
-/* Columns `first` to before `last` made to fit a line, the widest one narrower each time; false
- * where they cannot, as no column becomes narrower than `least`. A single column may be too wide
- * for its line: it is drawn all the same. */
+/* Makes columns `first` to before `last` fit a line: the widest column loses a character each time.
+ * Returns false if they cannot fit, as no column becomes narrower than `least`. A single column is
+ * drawn even if it is too wide for its line. */
 static bool fit_columns(tsr__drawing *d, int first, int last, int least)
 {
-  /* Rules between columns take a character each; colours need none. */
+  /* Rules between columns take a character each; coloured cells have no rules. */
   int sum = d->opts.colour ? 0 : last - first + 1, top = first;
   if (sum + (int64_t)(last - first) * least > d->opts.width && last - first > 1) return false;
   for (int c = first; c < last; c++) {

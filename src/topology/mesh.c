@@ -257,7 +257,7 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
   return TSR_OK;
 }
 
-/* The devices that were met are bits, so that a list of thousands takes one look at each. */
+/* A bit marks each device that was met, so that a list of thousands is read once. */
 static tsr_status check_devices(const tsr__topology *topology, const struct draft *draft,
                                 tsr__error *error)
 {

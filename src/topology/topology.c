@@ -51,7 +51,7 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
-/* Reads a count of 1..TSR__MOST_DEVICES that fills the text; 0 if it is none. */
+/* Reads a whole text as a count from 1 to TSR__MOST_DEVICES; 0: the text is not such a count. */
 static int device_number(const char *text)
 {
   int value = 0;

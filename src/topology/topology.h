@@ -142,7 +142,7 @@ struct tsr_mesh {
   uint8_t lengths[TSR_MAX_AXES];  /* of the names */
   int device_count;
   int *devices; /* row-major; NULL when abstract */
-  int *places;  /* the position of device lowest + i; -1; in one block with the devices */
+  int *places;  /* the position of device lowest + i, or -1; allocated with `devices` */
   int lowest, place_count;
   bool abstract; /* sizes without devices */
   bool missing;  /* abstract because there are fewer devices here than it is over */
@@ -177,14 +177,15 @@ static inline bool tsr__axis_byte(unsigned char c)
  * axis is the fastest. */
 static inline int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
-  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64; the last
-   * axis needs none, and the first no remainder. */
+  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. The
+   * last axis needs no division, and the first axis no remainder. */
   uint32_t stride = mesh->strides[axis], at = (uint32_t)position;
   if (stride > 1) at /= stride;
   return axis ? at % (uint32_t)mesh->sizes[axis] : at;
 }
 
-/* The position of a device; -1: it has none. Positions of an abstract mesh stand for devices. */
+/* The position of a device; -1: the mesh is not over it. Positions of an abstract mesh stand for
+ * devices. */
 int tsr__mesh_position(const tsr_mesh *mesh, int device);
 
 /* ---- groups of positions ----------------------------------------------------------------- */
@@ -253,7 +254,7 @@ typedef struct tsr__overlap_walk {
 
 tsr__overlap_walk tsr__overlaps_begin(const tsr_sharding *sharding, int dim, int64_t size,
                                       tsr__span span);
-/* False: there is no further one. */
+/* Returns false after the last overlap. */
 bool tsr__overlaps_next(tsr__overlap_walk *walk, tsr__overlap *out);
 
 /* A part of an array as the pieces that others hold of it: each combination of an overlap a dim is
@@ -272,7 +273,7 @@ void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position
 /* Bit mask of the mesh axes that a dim (or any dim) of the sharding uses. */
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim);
 unsigned tsr__used_axes(const tsr_sharding *sharding);
-/* Those of the mesh that no dim uses: replicas differ along them. */
+/* The axes of the mesh that no dim uses: replicas differ along them. */
 unsigned tsr__free_axes(const tsr_sharding *sharding);
 
 /* When a dim may decide how others are cut: 0 is first. Only a dim that is cut has one. */
@@ -330,7 +331,7 @@ static inline int tsr__position_device(const tsr_sharding *sharding, int positio
   return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
 }
 
-/* The position of a device, -1 for none; without a mesh device 0 has position 0. */
+/* The position of a device, -1: the mesh is not over it. Without a mesh device 0 has position 0. */
 static inline int tsr__device_position(const tsr_sharding *sharding, int device)
 {
   return sharding->mesh ? tsr__mesh_position(sharding->mesh, device) : device ? -1 : 0;

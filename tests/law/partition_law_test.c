@@ -66,7 +66,7 @@ static tsr_mesh *random_mesh(test_rng *rng, tsr_runtime *rt)
   return tsr_mesh_make_with(rt, &opts);
 }
 
-/* Any placement; mostly on a mesh, now and then with sums along an axis that are not added up. */
+/* Any placement: mostly on a mesh, now and then with unreduced sums along an axis. */
 static tsr_sharding random_side(test_rng *rng, const tsr_mesh *mesh, int rank, int unplaced)
 {
   char spec[64];

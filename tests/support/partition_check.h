@@ -256,7 +256,7 @@ static inline void check_listed(const tsr__reshard *move, const tsr__piece_grid 
   }
 }
 
-/* Checks the pieces that a position takes, and counts what comes of other devices. */
+/* Checks the pieces that a position takes, and counts the elements that come from other devices. */
 static inline int64_t check_taken(const tsr__reshard *move, const tsr__overlaps *lists, int q,
                                   int64_t *source)
 {

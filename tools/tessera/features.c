@@ -66,7 +66,7 @@ static int64_t count_values(const entry *value, uint64_t kind)
   return ends;
 }
 
-/* What the records so far say about a feature; all zeros: nothing. */
+/* A feature as the records so far have it; all zeros: no record had the feature. */
 typedef struct known {
   tsr_dtype dtype;
   int64_t least, most; /* values in a record */

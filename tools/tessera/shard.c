@@ -67,7 +67,7 @@ static void print_sizes(const tsr_type *type)
   printf(" on %d device%s\n", devices, devices == 1 ? "" : "s");
 }
 
-/* A picture is the same whatever terminal it is asked for in, and has no lines after it. */
+/* A picture does not depend on the terminal, and no lines follow it. */
 static int draw(tsr_scope *s, const tsr_type *type, const tool_args *args)
 {
   tsr_draw_opts opts = { .size = sizeof opts, .svg = args->count[OPT_SVG] > 0 };

@@ -218,8 +218,8 @@ static bool borrow(reading *r, int column)
   tsr__value *value = tsr__value_frame(rt, &layout, &none);
   int device = tsr__position_device(sharding, 0);
   if (value) value->parts[0] = tsr__devices_of(rt)->ops->adopt(rt, device, &memory);
-  /* The device takes the memory or leaves it; left, it is released here, and the column is read as
-   * any other. */
+  /* A device may refuse to adopt the memory. The memory is released here then, and the column is
+   * read like any other column. */
   if (!value || !value->parts[0]) {
     tsr__value_release(value);
     memory.release(memory.data, memory.user);

@@ -125,7 +125,7 @@ static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_
   tsr__buffer *from = ops->take(k->rt, 0, tsr__device_bytes(dtype, rows * wide), &k->error);
   tsr__buffer *to = ops->take(k->rt, 0, tsr__device_bytes(dtype, kept * wide), &k->error);
   tsr__buffer *some = ops->take(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
-  memset(tsr__cpu_data(mask), 0xFF, mask->bytes); /* bits behind the last row are nobody's */
+  memset(tsr__cpu_data(mask), 0xFF, mask->bytes); /* bits after the last row are undefined */
   tsr__box_copy one = { TSR_BOOL, 1, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
   tsr__box_copy all = { dtype, 2, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
   tsr__box_copy out = { dtype, 2, out_dims, zero, out_dims, zero, out_dims, NULL, 0, NULL, false };

@@ -330,6 +330,7 @@ TEST(what_a_loop_moves_was_not_asked_for)
                 ", because the loop at a.c:7 reads one\n        slice of dim 0 per step");
   CHECK(!strstr(tsr_explain(&r, 1), "asks for"));
   tsr_array *at = tsr_reshard_at(r, tsr_on(f.mesh, ""), "a.c:9");
-  CHECK(!strstr(tsr_explain(&at, 1), "a.c:9 asks for this sharding")); /* it lies so already */
+  CHECK(!strstr(tsr_explain(&at, 1),
+                "a.c:9 asks for this sharding")); /* x has this sharding already */
   tsr_runtime_close(f.rt);
 }

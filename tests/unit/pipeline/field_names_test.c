@@ -20,7 +20,8 @@ static int64_t number_of(tsr_source *source, const char *name)
   return value;
 }
 
-/* A name of bytes that are no zeros, as a JSON text; what is not UTF-8 is left out there. */
+/* A random name without zero bytes. A name for a JSON text (`utf8`) has no bytes that are not
+ * UTF-8. */
 static void draw_name(test_rng *rng, bool utf8, char *name)
 {
   static const char *const some[] = { "/",  ".",    ",",    "=",     "\"",       " ",

@@ -1,18 +1,18 @@
 /* The pages of docs/guide: every C block was built (tests/CMakeLists.txt) and is run here, and
- * prints what the plain block after it shows.
+ * its output is the plain block after it.
  *
  *   ```c         a block with a main is a program; the others of a page are one program, in
  *   ...          order, in which rt (cpu:8), mesh (data=8) and s are there; each ends its output at
  *   ```          a separator; ```cc is a program in C++
- *   ```          what the block before prints; or, where it begins with "$ tessera", a command and
- *   ...          what that prints
+ *   ```          the output of the block before; or, if the first line begins with "$ tessera", a
+ *   ...          command and its output
  *   ```
  *   ```text      anything else: not looked at
  *
  *   ![..](drawings/NAME.svg)    a picture: the file NAME.svg that a block before it wrote
  *
- * GUIDE_WRITE=1 writes what is printed into the pages, and pictures into docs/guide/drawings/,
- * instead of comparing. */
+ * With GUIDE_WRITE=1 the test compares nothing: it writes the output of blocks into the pages, and
+ * pictures into docs/guide/drawings/. */
 #include "harness.h"
 
 #include <glob.h>
@@ -78,7 +78,7 @@ static bool writes(void)
   return write && *write == '1';
 }
 
-/* The pictures that a line shows are those that were made. */
+/* Compares the pictures that a line shows with those that blocks wrote. */
 static void pictures(const struct page *p, const char *line, const char *end)
 {
   static const char start[] = "](drawings/";
@@ -226,7 +226,7 @@ static char *read_all(const char *pattern)
   return p.out;
 }
 
-/* No picture is left of a block that is gone. */
+/* A picture whose block is gone is gone, too. */
 TEST(every_picture_is_shown)
 {
   glob_t files;
@@ -249,7 +249,7 @@ static bool in_name(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether a text has a name that is no part of a longer one. */
+/* Whether a text has a name that is not part of a longer name. */
 static bool has_name(const char *text, const char *name, size_t length)
 {
   for (const char *at = text; (at = strstr(at, name)); at++)

@@ -222,7 +222,7 @@ TEST(colours_need_no_box)
   "<style>.ink{fill:#24292f}.empty{fill:none;stroke:#808080;stroke-dasharray:4 3}" \
   "@media(prefers-color-scheme:dark){.ink{fill:#e6edf3}}</style>\n"
 
-/* tests/python/drawings_test.py has the laws of all others. */
+/* tests/python/drawings_test.py checks random drawings. */
 TEST(svg_documents_stand_alone)
 {
   static const drawn rows[] = {
@@ -241,7 +241,8 @@ TEST(svg_documents_stand_alone)
   check_drawn(rows, 1);
 }
 
-/* What has no mesh lies on one device, and drawings of arrays are those of their shardings. */
+/* An array without a mesh lies on one device. The drawing of an array is the drawing of its
+ * sharding. */
 TEST(svg_of_arrays)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:4");
@@ -252,7 +253,7 @@ TEST(svg_of_arrays)
   const char *text = tsr_visualize(a, .svg = true, .scale = 2);
   CHECK_STR(text, tsr_visualize_sharding(s, on, TSR_SHAPE(4, 5), .svg = true, .scale = 2));
   CHECK_STR_HAS(text, "height=\"400\"");
-  /* Colours of terminals have no say. */
+  /* The option .colour of terminals changes no SVG. */
   CHECK_STR(text, tsr_visualize(a, .svg = true, .scale = 2, .colour = true));
   tsr_runtime_close(rt);
 }
