@@ -1,7 +1,8 @@
 /* Devices whose memory nobody may touch but their own table: with TEST_GUARD=1 in the environment,
  * what the pools of devices give is unreadable (mprotect) outside of the entries of the device
- * table and of what the host has mapped. A stray look dies by SIGSEGV and says so. Memory that was
- * adopted is not the pools' and stays as it is.
+ * table and of what the host has mapped; so is what processes of one host open of each other's. A
+ * stray look dies by SIGSEGV and says so. Memory of the user stays as it is, and devices of several
+ * hosts do.
  *
  * Executables of tests/law, and others whose source says "Guards the devices", define
  * tsr__devices_install, tsr__pool_take and tsr__pool_give for the library, which calls those. */
