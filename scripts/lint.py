@@ -474,9 +474,14 @@ def check_quiet(member, room, names):
         find(member, 0, f"calls {name}: nodes of frames are made without a run")
 
 
+# Calls by address into memory that processes share.
+PEERS_MEMORY = {f"tsr__peers_{verb}" for verb in ("take", "give", "has", "offset", "at", "fetch")}
+
+
 def check_device_calls(build, files):
     """Rooms outside of kernel/ call an entry of the device table through the table, as a second table
-    may stand before the first, and name no pool: memory of a device is asked by the entry `memory`."""
+    may stand before the first. They name no pool, as memory of a device is asked by the entry `memory`,
+    and no memory of other processes, which the entries share, open_shared and fetch stand for."""
     archive = Path(build) / "lib" / "libtessera.a"
     tables = ctext.without_comments(ctext.read(Path("src/kernel/cpu.c")))
     entries = set(re.findall(r"^  \.\w+ = (tsr__\w+),$", tables, re.M))
@@ -490,6 +495,23 @@ def check_device_calls(build, files):
         for name in sorted(names):
             if name.startswith("tsr__pool_") and rooms.get(member, ("kernel",))[0] not in ("base", "kernel"):
                 find(member, 0, f"calls {name}: pools are the CPU devices' own; ask the entry memory")
+            if name in PEERS_MEMORY and rooms.get(member, ("kernel",))[0] not in ("comm", "kernel"):
+                find(member, 0, f"calls {name}: by the entries share, open_shared and fetch")
+
+
+_MAPS = re.compile(r"(?:->|\.)map\(")
+
+
+def check_maps(files):
+    """Above kernel/ one function maps buffers, for the host to look at elements: none is mapped for its
+    address, as a handle (the entry share) says where it is."""
+    for path in sources(files, "src"):
+        code = ctext.code_only(ctext.read(path))
+        free = [f for f in ctext.functions(path) if f.name == "tsr__value_map"]
+        for match in _MAPS.finditer(code) if path.parts[1] != "kernel" else ():
+            line = line_of(code, match.start())
+            if not any(f.first <= line <= f.last for f in free):
+                find(path, line, "maps a buffer: use tsr__value_map, or the entries share and copy")
 
 
 # What tiles may call of the C library: all exact or rounded once, so the same on every machine.
@@ -607,6 +629,7 @@ def main():
     check_verbs(files)
     check_banned(files)
     check_sites(files)
+    check_maps(files)
     check_float_formats(files)
     check_named_files(files)
     check_foreign(files)

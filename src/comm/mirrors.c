@@ -206,15 +206,6 @@ void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__p
   tsr__far_get(peers->far, &what);
 }
 
-/* As numbers: C gives pointers into different objects no order. */
-int tsr__peers_owner(const tsr__peers *peers, const void *at)
-{
-  if (tsr__peers_has(peers, at)) return peers->start.index;
-  for (int p = 0; p < peers->start.count; p++)
-    if (tsr__window_of(&peers->all[p], at)) return p;
-  return -1;
-}
-
 tsr__peers_sum tsr__peers_moved(const tsr__peers *peers)
 {
   return peers->moved;
@@ -251,15 +242,8 @@ static void fetch(tsr__peers *peers, int process, const char *at, const tsr__pee
   tsr__peers_get(peers, process, at, runs);
 }
 
-void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, size_t bytes)
-{
-  if (peers->all[process].far && bytes)
-    fetch(peers, process, at, &(tsr__peers_runs){ bytes, 1, bytes });
-}
-
 /* Short runs go together, as many as an engine takes at once. */
-void tsr__peers_fetch_runs(tsr__peers *peers, int process, const void *at,
-                           const tsr__peers_runs *runs)
+void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs)
 {
   if (!peers->all[process].far || !runs->bytes) return;
   size_t most = runs->bytes < LONG_RUN ? TSR__PLUGIN_PACKED / runs->bytes : 1;

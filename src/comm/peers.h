@@ -85,20 +85,16 @@ void tsr__peers_own(void *peers);
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
 void *tsr__peers_at(tsr__peers *peers, int process, uint64_t offset, size_t bytes);
-/* Within a run: begins to get what another host's process has at `at`, which is in its mirror; of
- * this host nothing is to be done. It is there when all that was begun has come, and stays until
- * the next tsr__peers_part. */
-void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, size_t bytes);
-tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error);
-/* The same of several runs of bytes, so far apart. */
+/* Within a run: requests `count` runs of `bytes`, the first at `at`, `stride` apart, from a process
+ * on another host, in whose mirror `at` lies; memory on this host needs no request. The bytes are
+ * there after tsr__peers_fetched and stay until the next tsr__peers_part. Memory of devices is
+ * requested by the entry `fetch` of their table. */
 typedef struct tsr__peers_runs {
   size_t bytes, count, stride;
 } tsr__peers_runs;
-void tsr__peers_fetch_runs(tsr__peers *peers, int process, const void *at,
-                           const tsr__peers_runs *runs);
-/* Whose segment memory lies in; -1: nobody's. What was got of other hosts until now, in bytes, and
- * how many notes were sent to them. */
-int tsr__peers_owner(const tsr__peers *peers, const void *at);
+void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs);
+tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error);
+/* The bytes that were fetched from other hosts until now, and how many notes were sent to them. */
 typedef struct tsr__peers_sum {
   int64_t got_bytes, notes;
 } tsr__peers_sum;

@@ -1,11 +1,11 @@
 /* The ragged all-to-all over several processes: nothing is sent, every process reads.
  *
- *   sender     rows  a b c d     by destination   b d | a c      in memory that all processes map
- *   process 0  part 0 <- b d, and what lies so of the other senders
+ *   sender     rows  a b c d     by destination   b d | a c      in buffers that peers can open
+ *   process 0  part 0 <- b d, and such rows of the other senders
  *   process 1  part 1 <- a c ...
  *
  * Each process puts the rows of its senders in order of their destinations, unless they lie so
- * already, and publishes where they are. All processes wait for each other, read the rows of their
+ * already, and publishes their handles. All processes wait for each other, read the rows of their
  * own parts, and wait again before any memory is given back.
  *
  * Invariant: all processes know which columns of all senders have validity before any is read,
@@ -45,7 +45,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   size_t bytes = parts * each + count * (sizeof(tsr__peers_note) + sizeof(size_t));
   tsr__peers_note *note = tsr__new(heap, bytes);
   if (!note) return no_memory_for_messages(error);
-  /* One block: notes | next | what this process tells. */
+  /* One block: notes | next | the bytes that this process publishes. */
   size_t *next = (size_t *)(note + count), size = 0;
   char *mine = (char *)(next + count), *to = all;
   for (size_t p = 0; p < parts; p++) {
@@ -74,9 +74,9 @@ tsr_status tsr__exchange_tell_counts(const tsr__exchange *ask, tsr__error *error
 
 /* ---- by destination -------------------------------------------------------------------------- */
 
-/* Where a sender's rows of a column lie, as offsets into the segment of its process. */
+/* Handles of a sender's values and validity of a column; NOWHERE: the sender has none. */
 typedef struct place {
-  uint64_t values, valid;
+  uint64_t handle[2];
 } place;
 
 /* A column on its way; lists are by part. */
@@ -136,16 +136,9 @@ static tsr__buffer *source_of(const crossing *c, int what, int part)
   return from ? from[part] : NULL;
 }
 
-/* Rows that lie by destination, where peers can read them, are published in place. */
-static bool lies_by_destination(const crossing *c, tsr__buffer *from)
-{
-  const tsr__device_ops *ops = tsr__devices_of(c->ask->rt)->ops;
-  return !c->ask->dest && !c->ask->order &&
-         tsr__peers_has(tsr__peers_of(c->ask->rt), ops->map(from));
-}
-
-/* Makes buffers for the rows that this process sends; bits are set, as rows by destination only
- * clear them. A buffer that is ready is held instead: a reference keeps it while peers read. */
+/* Makes buffers for the rows that this process sends, and their handles; bits are set, as rows by
+ * destination only clear them. A buffer whose rows lie by destination, and that peers can open, is
+ * held instead: a reference keeps it while peers read. */
 static tsr_status make_sent(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -153,8 +146,10 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
   for (int i = 0; i < 2 * ask->from->count; i++) {
     int what = i % 2, p = i / 2;
     tsr__buffer *from = source_of(c, what, p);
+    uint64_t *handle = &c->place[p].handle[what];
+    *handle = NOWHERE;
     if (!from || !tsr__exchange_here(ask, p)) continue;
-    if (lies_by_destination(c, from)) {
+    if (!ask->dest && !ask->order && ops->share(from, handle)) {
       tsr__buffer_hold(from);
       c->sent[what][p] = from;
       continue;
@@ -162,6 +157,7 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
     size_t bytes = tsr__device_bytes(dtype_of_column(c, what), ask->from->rows[p]);
     c->sent[what][p] = ops->take(ask->rt, ask->from->device[p], bytes, error);
     if (!c->sent[what][p]) return error->status;
+    ops->share(c->sent[what][p], handle);
     if (dtype_of_column(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
   }
   return TSR_OK;
@@ -245,7 +241,7 @@ static int64_t rows_sent(const crossing *c, int part)
 }
 
 /* Requests from another host's sender the rows of this process's parts; bits by whole words. */
-static void fetch_rows(const crossing *c, int what, int part, const char *at)
+static void fetch_rows(const crossing *c, int what, int part)
 {
   const tsr__exchange *ask = c->ask;
   int parts = ask->from->count;
@@ -255,35 +251,32 @@ static void fetch_rows(const crossing *c, int what, int part, const char *at)
     if (!tsr__exchange_here(ask, to) || !count) continue;
     if (dtype == TSR_BOOL) count += first % 64, first -= first % 64;
     size_t from = tsr__device_bytes(dtype, first);
-    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of_part(ask, part), at + from,
-                     tsr__device_bytes(dtype, first + count) - from);
+    const tsr__byte_runs rows = { from, tsr__device_bytes(dtype, first + count) - from, 1, 0 };
+    tsr__devices_of(ask->rt)->ops->fetch(c->far[what][part], &rows);
   }
 }
 
 /* Opens the published rows of other processes as buffers that are only read. A sender of this
  * process is read through its own buffer. */
-static tsr_status adopt_sent_rows(crossing *c, tsr__error *error)
+static tsr_status open_sent_rows(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
-  tsr__peers *peers = tsr__peers_of(ask->rt);
+  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
   for (int i = 0; i < 2 * ask->from->count; i++) {
     int what = i % 2, p = i / 2;
-    uint64_t at = what ? c->place[p].valid : c->place[p].values;
-    if (at == NOWHERE) continue;
+    uint64_t handle = c->place[p].handle[what];
+    if (handle == NOWHERE) continue;
     if (c->sent[what][p]) {
       tsr__buffer_hold(c->sent[what][p]);
       c->far[what][p] = c->sent[what][p];
       continue;
     }
     size_t bytes = tsr__device_bytes(dtype_of_column(c, what), rows_sent(c, p));
-    tsr__foreign memory = { tsr__peers_at(peers, process_of_part(ask, p), at, bytes), bytes, NULL,
-                            NULL };
-    if (!memory.data) return no_memory_for_messages(error);
-    c->far[what][p] = tsr__devices_of(ask->rt)->ops->adopt(ask->rt, ask->from->device[p], &memory);
-    if (!c->far[what][p]) return no_memory_for_messages(error);
-    fetch_rows(c, what, p, memory.data);
+    c->far[what][p] = ops->open_shared(ask->rt, ask->from->device[p], handle, bytes, error);
+    if (!c->far[what][p]) return error->status;
+    fetch_rows(c, what, p);
   }
-  return tsr__peers_fetched(peers, error);
+  return tsr__peers_fetched(tsr__peers_of(ask->rt), error);
 }
 
 /* Copies all rows of one receiver. Bits of several senders meet in its words, so it has one
@@ -317,21 +310,12 @@ static tsr_status each_part(crossing *c, tsr__task_fn task, tsr__error *error)
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
-/* Sorts the rows of this process and publishes where they lie. */
+/* Sorts the rows of this process and publishes their handles. */
 static tsr_status publish_places(crossing *c, tsr__error *error)
 {
-  const tsr__exchange *ask = c->ask;
-  tsr__peers *peers = tsr__peers_of(ask->rt);
   tsr_status status = make_sent(c, error);
   if (!status) status = each_part(c, send_rows_task, error);
-  for (int p = 0; p < ask->from->count && !status; p++) {
-    uint64_t at[2] = { NOWHERE, NOWHERE };
-    for (int what = 0; what < 2; what++)
-      if (c->sent[what][p])
-        at[what] = tsr__peers_offset(peers, tsr__devices_of(ask->rt)->ops->map(c->sent[what][p]));
-    c->place[p] = (place){ at[0], at[1] };
-  }
-  return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);
+  return status ? status : tell_parts(c->ask, c->place, sizeof *c->place, error);
 }
 
 /* Reads the rows of this process's parts. All wait at the end: nobody gives back published
@@ -341,12 +325,12 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
 {
   const tsr__exchange *ask = c->ask;
   bool nulls = false;
-  for (int p = 0; p < ask->from->count; p++) nulls = nulls || c->place[p].valid != NOWHERE;
+  for (int p = 0; p < ask->from->count; p++) nulls = nulls || c->place[p].handle[1] != NOWHERE;
   tsr_status status = tsr__exchange_receivers(ask, c->column->dtype, values, error);
   if (!status && nulls) status = tsr__exchange_receivers(ask, TSR_BOOL, valid, error);
   c->to[0] = values;
   c->to[1] = nulls ? valid : NULL;
-  if (!status) status = adopt_sent_rows(c, error);
+  if (!status) status = open_sent_rows(c, error);
   if (!status) status = each_part(c, receive_rows_task, error);
   return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
 }

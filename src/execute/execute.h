@@ -126,8 +126,8 @@ typedef struct tsr__sight {
   size_t room_bytes;
   tsr__value **made; /* [count] */
   tsr__buffer **told;
-  uint64_t *offsets;
-  size_t *sizes; /* of each part, of the wanted values one after another */
+  uint64_t *places; /* of the told parts: handles, or offsets into the note (sight.c) */
+  size_t *sizes;    /* of each part, of the wanted values one after another */
   tsr__peers_note *notes;
   int64_t *next;
   bool *wanted; /* [count]: whether some process lacks a part of it */
@@ -161,8 +161,7 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error);
 bool tsr__sight_is_far(const tsr__sight *sight);
-void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
-                         const tsr__box_copy *copy);
+void tsr__sight_want_box(const tsr__buffer *from, const tsr__box_copy *copy);
 /* Requests all remote elements of a value of the list. */
 void tsr__sight_want_all(const tsr__sight *sight, int value);
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error);

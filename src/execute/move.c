@@ -53,7 +53,7 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
   /* The position may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
-  if (near >= 0 && p->wants) tsr__sight_want_box(p->wants, p->from->parts[near], &copy);
+  if (near >= 0 && p->wants) tsr__sight_want_box(p->from->parts[near], &copy);
   else if (near >= 0)
     tsr__devices_of(p->exec->rt)
         ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->traffic);
@@ -488,7 +488,7 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
                          .size = piece->size,
                          .progress = s->progress };
   if (s->wants) {
-    tsr__sight_want_box(s->wants, from->parts[near], &copy);
+    tsr__sight_want_box(from->parts[near], &copy);
     return;
   }
   tsr__devices_of(s->exec->rt)

@@ -156,7 +156,7 @@ static void want_call_part(void *user, const tsr__call_part *part, int64_t first
                                .from_dims = &all,
                                .from_start = &first,
                                .size = &count };
-  tsr__sight_want_box(c->sight, part->in[0].buffer, &copy);
+  tsr__sight_want_box(part->in[0].buffer, &copy);
 }
 
 static tsr_status await_call_parts(void *user, tsr__error *error)

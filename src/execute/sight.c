@@ -1,13 +1,13 @@
 /* Parts that other processes hold, made readable here while a step or the host needs them.
  *
  *   value        parts  0 1 | - -     of a process that has devices 0 and 1 of four
- *   what is seen parts  0 1 | 2 3     2 and 3 lie in the other's memory and are read there
+ *   seen value   parts  0 1 | 2 3     2 and 3 lie in the other's memory and are read there
  *
- * Each process publishes where its parts lie, all wait for each other and read. A published part is
- * held until the next meeting, to which peers come after they have read; after large reads they
+ * Each process publishes handles of its parts, all wait for each other and read. A published part
+ * is held until the next meeting, to which peers come after they have read; after large reads they
  * wait for each other at once. Short parts stand in the note itself, which peers read anyway:
  *
- *   note of process 1    | where 2 | where 3 |  ...  | part 2 | part 3 |       by 64 bytes
+ *   note of process 1    | place 2 | place 3 |  ...  | part 2 | part 3 |       by 64 bytes
  * Whether a value needs all this follows from its sharding alone, so that either all processes
  * meet or none. */
 #include "execute/engine.h"
@@ -16,7 +16,8 @@
 /* More than LARGE_BYTES is not left published until the next meeting, which may be far off: all
  * wait until everybody has read (tsr__unsee). */
 enum { LARGE_BYTES = 1 << 26, NOTE_BYTES = 1024, PART_UNIT = 64 };
-#define INSIDE (UINT64_C(1) << 63) /* a place with this bit is an offset into the note */
+/* A place is the handle of a part or, with this bit, its offset in the note. */
+#define INSIDE (UINT64_C(1) << 63)
 
 tsr__peers *tsr__peers_of(const tsr_runtime *rt)
 {
@@ -115,36 +116,49 @@ static tsr__buffer *fill_buffer(tsr__buffer *buffer, const void *from, size_t by
   return buffer;
 }
 
-/* The buffer of a part that peers can read. Memory that the user lent is not in the segment, so
+/* Copies the first bytes of a buffer to another one, whatever elements they are. */
+static void copy_bytes(const tsr__buffer *from, tsr__buffer *to, int64_t bytes)
+{
+  const int64_t start = 0;
+  const tsr__box_copy copy = { .dtype = TSR_U8,
+                               .rank = 1,
+                               .from_dims = &bytes,
+                               .from_start = &start,
+                               .to_dims = &bytes,
+                               .to_start = &start,
+                               .size = &bytes };
+  from->ops->copy(&copy, from, to, NULL);
+}
+
+/* The buffer of a part that peers can open, and its handle. Memory that the user lent has none, so
  * it is copied. */
-static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int position,
-                              tsr__error *error)
+static tsr__buffer *share_part(const tsr__value *value, int position, uint64_t *handle,
+                               tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
   tsr__buffer *part = value->parts[position];
-  size_t bytes = tsr__part_bytes(value, position);
-  if (tsr__peers_has(peers, ops->map(part))) {
+  if (ops->share(part, handle)) {
     tsr__buffer_hold(part);
     return part;
   }
+  size_t bytes = tsr__part_bytes(value, position);
   tsr__buffer *copy =
       ops->take(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
-  return fill_buffer(copy, ops->map(part), bytes, error);
+  if (!copy) return NULL;
+  copy_bytes(part, copy, (int64_t)bytes);
+  ops->share(copy, handle);
+  return copy;
 }
 
-/* Publishes where the parts of this process lie, in the order of their positions. Offsets serve
- * instead of addresses: each process maps the others' segments elsewhere. The sight holds each
- * part, as the run may release the value before peers have read it. */
-static tsr_status tell_places(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
-                              tsr__error *error)
+/* Publishes handles of the parts of this process, in the order of their positions. The sight holds
+ * each part, as the run may release the value before peers have read it. */
+static tsr_status tell_handles(const tsr__value *value, tsr__sight *sight, tsr__error *error)
 {
   for (int p = 0; p < value->part_count; p++) {
     if (!value->parts[p]) continue;
-    tsr__buffer *part = reachable(peers, value, p, error);
+    tsr__buffer *part = share_part(value, p, &sight->places[sight->told_count], error);
     if (!part) return error->status;
-    sight->told[sight->told_count] = part;
-    sight->offsets[sight->told_count++] =
-        tsr__peers_offset(peers, tsr__devices_of(value->rt)->ops->map(part));
+    sight->told[sight->told_count++] = part;
   }
   return TSR_OK;
 }
@@ -181,11 +195,12 @@ static size_t put_parts_in_note(const tsr__value *value, tsr__sight *sight, cons
                                 char *note, size_t at)
 {
   for (int p = 0; p < value->part_count; p++) {
-    size_t bytes = sizes[p];
     if (!value->parts[p]) continue;
-    if (bytes) memcpy(note + at, tsr__devices_of(value->rt)->ops->map(value->parts[p]), bytes);
-    sight->offsets[sight->told_count++] = INSIDE | at;
-    at += in_units(bytes);
+    const void *part = tsr__value_map(value, p);
+    if (sizes[p]) memcpy(note + at, part, sizes[p]);
+    tsr__value_unmap(value, p);
+    sight->places[sight->told_count++] = INSIDE | at;
+    at += in_units(sizes[p]);
   }
   return at;
 }
@@ -204,7 +219,7 @@ static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, i
       places++;
       bytes += in_units(*sizes);
     }
-  *first = in_units(places * sizeof *sight->offsets);
+  *first = in_units(places * sizeof *sight->places);
   return *first + bytes;
 }
 
@@ -218,8 +233,7 @@ static bool all_inside(const tsr__sight *sight, const tsr__value **values)
   return true;
 }
 
-/* All processes publish where their parts lie. `made`: values that are being made are read in
- * place. */
+/* All processes publish their parts. `made`: values that are being made are read in place. */
 static tsr_status gather_places(tsr__sight *sight, const tsr__value **values, bool made,
                                 tsr__error *error)
 {
@@ -234,13 +248,13 @@ static tsr_status gather_places(tsr__sight *sight, const tsr__value **values, bo
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
     if (inside) at = put_parts_in_note(values[i], sight, sizes, note, at);
-    else status = tell_places(peers, values[i], sight, error);
+    else status = tell_handles(values[i], sight, error);
     sizes += values[i]->part_count;
   }
-  size_t places = (size_t)sight->told_count * sizeof *sight->offsets;
-  if (inside && places) memcpy(note, sight->offsets, places);
+  size_t places = (size_t)sight->told_count * sizeof *sight->places;
+  if (inside && places) memcpy(note, sight->places, places);
   if (!status)
-    status = tsr__peers_gather(peers, inside ? note : (const void *)sight->offsets,
+    status = tsr__peers_gather(peers, inside ? note : (const void *)sight->places,
                                inside ? bytes : places, sight->notes, error);
   return status;
 }
@@ -251,20 +265,6 @@ static tsr_status says_less(int process, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EPEER,
                         "process %d published fewer shards than this process expects", process);
-}
-
-/* A part of another process as a buffer over the memory at its place. */
-static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place, size_t bytes,
-                             tsr__error *error)
-{
-  int process = tsr__device_process(tsr__topology_of(sight->rt), device);
-  void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place, bytes);
-  tsr__buffer *part =
-      at ? tsr__devices_of(sight->rt)->ops->adopt(sight->rt, device,
-                                                  &(tsr__foreign){ at, bytes, NULL, NULL })
-         : NULL;
-  if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
-  return part;
 }
 
 /* The value that will have all parts, with those that are here; if `sizes` is set, memory for
@@ -310,13 +310,13 @@ static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *val
     tsr__buffer *part = seen->parts[p];
     if (!(place & INSIDE)) {
       tsr__buffer_release(part);
-      part = see_part(sight, device, place, bytes, error);
+      part = ops->open_shared(value->rt, device, place, bytes, error);
     } else if (!part) {
       part = ops->take(value->rt, device, bytes, error);
     }
     seen->parts[p] = part;
     if (!part) return error->status;
-    if (!(place & INSIDE)) continue;
+    if (!(place & INSIDE) || !bytes) continue;
     /* The part is copied: a note may be overwritten before the part is read. */
     place &= ~INSIDE;
     if (place > notes[process].size || bytes > notes[process].size - place)
@@ -327,20 +327,16 @@ static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *val
   return TSR_OK;
 }
 
-typedef struct byte_range {
-  size_t from, count;
-} byte_range;
-
-/* Requests a range of a position's part from another host's process; a part that came with the
- * note is here already. */
-static void fetch_range(const tsr__sight *sight, const tsr__value *seen, int position,
-                        byte_range range)
+/* Requests bytes of a buffer from another host's process; a part that came with the note is here
+ * already. */
+static void fetch_bytes(const tsr__buffer *from, size_t first, size_t bytes)
 {
-  int device = tsr__position_device(&seen->sharding, position);
-  int process = tsr__device_process(tsr__topology_of(seen->rt), device);
-  if (!tsr__buffer_lent(seen->parts[position])) return;
-  const char *at = tsr__devices_of(seen->rt)->ops->map(seen->parts[position]);
-  tsr__peers_fetch(tsr__peers_of(sight->rt), process, at + range.from, range.count);
+  from->ops->fetch(from, &(tsr__byte_runs){ first, bytes, 1, 0 });
+}
+
+static void fetch_part(const tsr__value *seen, int position)
+{
+  fetch_bytes(seen->parts[position], 0, tsr__part_bytes(seen, position));
 }
 
 /* The position that a replica is read at instead: one that is here, else the first. So of ten
@@ -355,13 +351,11 @@ static int find_stand_in(const tsr__value *value, int position)
 }
 
 /* Lets replicas share one part; `all`: requests all remote parts, each once. */
-static void settle_replicas(const tsr__sight *sight, const tsr__value *value, tsr__value *seen,
-                            bool all)
+static void settle_replicas(const tsr__value *value, tsr__value *seen, bool all)
 {
   for (int p = 0; p < seen->part_count; p++) {
     int from = find_stand_in(value, p);
-    if (all && from == p && !value->parts[p])
-      fetch_range(sight, seen, p, (byte_range){ 0, tsr__part_bytes(seen, p) });
+    if (all && from == p && !value->parts[p]) fetch_part(seen, p);
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -377,7 +371,7 @@ static size_t sight_bytes(const tsr__sight *sight, int positions, int processes)
 }
 
 /* One block:
- *    the sight | made[count] | told[positions] | offsets[positions] | sizes[positions] | notes[n]
+ *    the sight | made[count] | told[positions] | places[positions] | sizes[positions] | notes[n]
  *    | next[n] | wanted[count]
  * The sight is copied there if it must outlive its caller. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
@@ -387,8 +381,8 @@ static bool open_sight(tsr__sight *sight, int positions, int processes)
   if (!block) return false;
   sight->made = (tsr__value **)(block + 1);
   sight->told = (tsr__buffer **)(sight->made + sight->count);
-  sight->offsets = (uint64_t *)(sight->told + positions);
-  sight->sizes = (size_t *)(sight->offsets + positions);
+  sight->places = (uint64_t *)(sight->told + positions);
+  sight->sizes = (size_t *)(sight->places + positions);
   sight->notes = (tsr__peers_note *)(sight->sizes + positions);
   sight->next = (int64_t *)(sight->notes + processes);
   sight->wanted = (bool *)(sight->next + processes);
@@ -494,7 +488,7 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
     status = fill_seen_value(sight, values[i], sizes, sight->made[i], error);
     sizes += values[i]->part_count;
     if (!status && !is_made_value(sight, i, how))
-      settle_replicas(sight, values[i], sight->made[i], how == WHOLE);
+      settle_replicas(values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
@@ -555,8 +549,8 @@ static bool find_copy_extent(const tsr__box_copy *copy, extent *out)
   return true;
 }
 
-/* The bytes from the first element to the last; bits by whole words. */
-static byte_range hull_of(const tsr__box_copy *copy, const extent *e)
+/* Requests the bytes from the first element to the last; bits by whole words. */
+static void fetch_hull(const tsr__buffer *from, const tsr__box_copy *copy, const extent *e)
 {
   int64_t first = 0, last = 0;
   for (int d = 0; d < copy->rank; d++) {
@@ -564,34 +558,31 @@ static byte_range hull_of(const tsr__box_copy *copy, const extent *e)
     last += (e->first[d] + e->size[d] - 1) * e->stride[d];
   }
   if (copy->dtype == TSR_BOOL) first -= first % 64;
-  size_t from = tsr__device_bytes(copy->dtype, first);
-  return (byte_range){ from, tsr__device_bytes(copy->dtype, last + 1) - from };
+  size_t start = tsr__device_bytes(copy->dtype, first);
+  fetch_bytes(from, start, tsr__device_bytes(copy->dtype, last + 1) - start);
 }
 
 /* The last dims that are read whole make one run; runs along the dim before are requested
  * together. */
-void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
-                         const tsr__box_copy *copy)
+void tsr__sight_want_box(const tsr__buffer *from, const tsr__box_copy *copy)
 {
   enum { MOST = 4096 };
   extent e;
-  tsr__peers *peers = tsr__peers_of(sight->rt);
-  const char *at = tsr__devices_of(sight->rt)->ops->map((tsr__buffer *)(uintptr_t)from);
-  int owner = tsr__peers_owner(peers, at), d = copy->rank;
+  int d = copy->rank;
   int64_t run = 1, outer = 1, element = (int64_t)tsr_dtype_size(copy->dtype);
-  if (owner < 0 || !find_copy_extent(copy, &e)) return;
+  if (!tsr__buffer_lent(from) || !find_copy_extent(copy, &e)) return;
   for (bool whole = true; d > 0 && whole; d--) {
     run *= e.size[d - 1];
     whole = e.size[d - 1] == copy->from_dims[d - 1];
   }
   for (int k = 0; k < d - 1; k++) outer *= e.size[k];
   if (copy->dtype == TSR_BOOL || outer > MOST) {
-    byte_range all = hull_of(copy, &e);
-    tsr__peers_fetch(peers, owner, at + all.from, all.count);
+    fetch_hull(from, copy, &e);
     return;
   }
-  const tsr__peers_runs runs = { (size_t)(run * element), d > 0 ? (size_t)e.size[d - 1] : 1,
-                                 d > 0 ? (size_t)(e.stride[d - 1] * element) : 0 };
+  tsr__byte_runs runs = { .bytes = (size_t)(run * element),
+                          .count = d > 0 ? (size_t)e.size[d - 1] : 1,
+                          .stride = d > 0 ? (size_t)(e.stride[d - 1] * element) : 0 };
   for (int64_t n = 0; n < outer; n++) {
     int64_t first = 0, rest = n;
     for (int k = copy->rank - 1; k >= 0; k--) {
@@ -599,7 +590,8 @@ void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
       first += (e.first[k] + (counts ? rest % e.size[k] : 0)) * e.stride[k];
       if (counts) rest /= e.size[k];
     }
-    tsr__peers_fetch_runs(peers, owner, at + first * element, &runs);
+    runs.first = (size_t)(first * element);
+    from->ops->fetch(from, &runs);
   }
 }
 
@@ -611,7 +603,7 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   size_t from = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + 1) -
                 tsr__device_bytes((tsr_dtype)seen->dtype, 1);
   size_t end = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + part->count);
-  fetch_range(sight, seen, part->position, (byte_range){ from, end - from });
+  fetch_bytes(seen->parts[part->position], from, end - from);
 }
 
 /* A replica is read at its first position, or here (find_stand_in). */
@@ -620,7 +612,7 @@ void tsr__sight_want_all(const tsr__sight *sight, int value)
   const tsr__value *seen = sight->made ? sight->made[value] : NULL;
   for (int p = 0; seen && p < seen->part_count; p++)
     if (!tsr__holds(&seen->sharding, p) || tsr__replica_leader(&seen->sharding, p) == p)
-      fetch_range(sight, seen, p, (byte_range){ 0, tsr__part_bytes(seen, p) });
+      fetch_part(seen, p);
 }
 
 /* Without remote parts no sight was opened, and nothing was requested. */

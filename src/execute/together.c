@@ -4,27 +4,20 @@
  *    of this process             partials   p    p  |  -    -
  *    while all meet              met        p    p  |  far  far      far: read where it lies
  *
- * Each process publishes where an accumulator's device memory lies and a copy of its lists in
- * the heap. Nobody waits until peers have read: published memory is freed at the next meeting,
- * to which peers come after their reads. */
+ * Each process publishes its accumulators, as the device's entry `partial_tell` describes them.
+ * Nobody waits until peers have read: published memory is freed at the next meeting, to which
+ * peers come after their reads. */
 #include "execute/engine.h"
 
-/* The published form of an accumulator: offsets into the segment of its process. */
-typedef struct far_partial {
-  uint64_t memory, memory_bytes, escapes[2], escape_bytes[2];
-  uint64_t failed; /* a bit a sum */
-} far_partial;
-
-/* Memory that peers may read until the next meeting, in one block of the heap. `partials` and
- * `kept` are owned; `copies` lie in the segment that peers map. */
+/* Memory that peers may read until the next meeting, in one block of the heap. All in it is owned;
+ * `copies` are those that came with published partials, NULL for a partial without one. */
 typedef struct lent {
   tsr_runtime *rt;
   size_t bytes;
   int partial_count, kept_count, copy_count;
   tsr__partial **partials;
   tsr__kept **kept;
-  void **copies;
-  size_t *copy_bytes;
+  tsr__buffer **copies;
 } lent;
 
 /* A step that meets: its accumulators one after another, by position. */
@@ -32,7 +25,7 @@ typedef struct meeting {
   tsr__exec *exec;
   tsr__peers *peers;
   const tsr__step *step;
-  far_partial *told;
+  tsr__partial_told *told;
   int told_count;
   tsr__peers_note *notes;
   size_t *next; /* [process]: bytes of its note that were read */
@@ -83,36 +76,11 @@ bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step 
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Copies memory of the heap to the segment, where peers can read it. */
-static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t *offset)
-{
-  *offset = 0;
-  if (!bytes) return true;
-  void *copy = tsr__peers_take(m->peers, bytes);
-  if (!copy) return false;
-  memcpy(copy, from, bytes);
-  *offset = tsr__peers_offset(m->peers, copy);
-  m->lent->copies[m->lent->copy_count] = copy;
-  m->lent->copy_bytes[m->lent->copy_count++] = bytes;
-  return true;
-}
-
-/* An accumulator is memory of its device and two lists in the heap (escapes, one a sum). Peers
- * can read the device's memory in place, but not the heap. */
 static tsr_status publish_partial(meeting *m, const tsr__partial *partial)
 {
-  tsr__partial_told told;
-  far_partial *out = &m->told[m->told_count++];
-  tsr__devices_of(m->exec->rt)->ops->partial_tell(partial, &told);
-  *out = (far_partial){ .memory = tsr__peers_offset(m->peers, told.memory),
-                        .memory_bytes = told.memory_bytes };
-  for (int i = 0; i < 2; i++) {
-    if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
-      return tsr__no_memory_to_combine(m->exec);
-    out->escape_bytes[i] = told.escape_bytes[i];
-    out->failed |= (uint64_t)told.failed[i] << i;
-  }
-  return TSR_OK;
+  tsr__buffer **copy = &m->lent->copies[m->lent->copy_count++];
+  tsr__partial_told *told = &m->told[m->told_count++];
+  return tsr__devices_of(m->exec->rt)->ops->partial_tell(partial, told, copy, m->exec->error);
 }
 
 /* This process's partials of an accumulator: from its kernels, or of an unreduced sum. */
@@ -146,37 +114,21 @@ static tsr_status take_kept(const meeting *m)
 
 /* Reads a partial of another process. NULL: no memory, or that process published less than the
  * plan says. */
-static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
+static tsr__partial *read_far(meeting *m, int a, int position)
 {
   int process = process_of_partial(m->exec, a, position);
   const tsr__peers_note *note = &m->notes[process];
-  far_partial far;
-  if (m->next[process] + sizeof far > note->size) {
+  tsr__partial_told told;
+  if (m->next[process] + sizeof told > note->size) {
     tsr__error_set(m->exec->error, TSR_EPEER,
                    "process %d published fewer partial sums than this process expects", process);
     return NULL;
   }
-  memcpy(&far, (const char *)note->data + m->next[process], sizeof far);
-  m->next[process] += sizeof far;
-  size_t bytes = (size_t)far.memory_bytes;
-  tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory, bytes) };
-  bool there = told.memory != NULL;
-  /* The memory is requested here and arrives once all was read (tsr__peers_fetched). */
-  if (there) tsr__peers_fetch(m->peers, process, told.memory, bytes);
-  for (int i = 0; i < 2; i++) {
-    told.escape_bytes[i] = (size_t)far.escape_bytes[i];
-    told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i], told.escape_bytes[i]);
-    told.failed[i] = far.failed >> i & 1;
-    there = there && told.escapes[i];
-    if (there) tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
-  }
-  if (!there) {
-    tsr__no_memory_to_combine(m->exec);
-    return NULL;
-  }
+  memcpy(&told, (const char *)note->data + m->next[process], sizeof told);
+  m->next[process] += sizeof told;
   const tsr__accum *accum = accum_of(m->exec, a);
   tsr__partial_ask ask = { tsr__position_device(tsr__sharding_of(m->exec, accum->node), position),
-                           m->exec->program, accum, count };
+                           m->exec->program, accum, tsr__partial_count(m->exec, a, position) };
   return tsr__devices_of(m->exec->rt)->ops->partial_far(m->exec->rt, &ask, &told, m->exec->error);
 }
 
@@ -194,7 +146,7 @@ static tsr_status read_accum_partials(meeting *m, int a)
       met[p] = brought(m, a)[p];
       continue;
     }
-    met[p] = read_far(m, a, p, tsr__partial_count(exec, a, p));
+    met[p] = read_far(m, a, p);
     if (!met[p]) return exec->error->status;
   }
   return TSR_OK;
@@ -202,21 +154,18 @@ static tsr_status read_accum_partials(meeting *m, int a)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/*   lent | partials | kept | copies | their bytes
- *
- * A partial needs at most two copies, as there are two lists of escapes. */
+/*   lent | partials | kept | copies */
 static lent *lent_new(const meeting *m, size_t partials)
 {
   tsr__heap *heap = &m->exec->rt->heap;
-  size_t kept = (size_t)m->step->count, words = 5 * partials + kept;
+  size_t kept = (size_t)m->step->count, words = 2 * partials + kept;
   size_t bytes = sizeof(lent) + words * sizeof(void *);
   lent *l = tsr__new(heap, bytes);
   if (!l) return NULL;
   *l = (lent){ .rt = m->exec->rt, .bytes = bytes };
   l->partials = (tsr__partial **)(l + 1);
   l->kept = (tsr__kept **)(l->partials + partials);
-  l->copies = (void **)(l->kept + kept);
-  l->copy_bytes = (size_t *)(l->copies + 2 * partials);
+  l->copies = (tsr__buffer **)(l->kept + kept);
   return l;
 }
 
@@ -329,7 +278,6 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
 static void want_member_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a,
                                  int64_t count)
 {
-  const tsr__sight here = { .rt = exec->rt };
   const tsr__gnode *node = &exec->program->nodes[accum_of(exec, c->accums[a])->operand];
   int64_t first = 0, size = count, dims = count;
   tsr__box_copy copy = { (tsr_dtype)node->dtype, .rank = 1, .from_dims = &dims };
@@ -338,7 +286,7 @@ static void want_member_elements(const tsr__exec *exec, const tsr__all_reduce *c
     size = tsr__share_first(count, c->share.index + 1, c->share.count) - first;
     copy.from_start = &first;
     copy.size = &size;
-    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(&here, c->elements[m][a], &copy);
+    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(c->elements[m][a], &copy);
     return;
   }
   copy.rank = c->pieces->rank;
@@ -347,7 +295,7 @@ static void want_member_elements(const tsr__exec *exec, const tsr__all_reduce *c
     if (!tsr__device_local(tsr__topology_of(exec->rt), c->devices[k])) continue;
     copy.from_start = c->pieces->of_member[k].start;
     copy.size = c->pieces->of_member[k].size;
-    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(&here, c->elements[m][a], &copy);
+    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(c->elements[m][a], &copy);
   }
 }
 
@@ -389,8 +337,7 @@ static void take_back(void *user, bool came)
   const tsr__device_ops *ops = tsr__devices_of(l->rt)->ops;
   for (int i = 0; i < l->partial_count; i++) ops->partial_free(l->partials[i]);
   for (int i = 0; i < l->kept_count; i++) tsr__kept_release(l->kept[i]);
-  for (int i = 0; i < l->copy_count; i++)
-    tsr__peers_give(tsr__peers_of(l->rt), l->copies[i], l->copy_bytes[i]);
+  for (int i = 0; i < l->copy_count; i++) tsr__buffer_release(l->copies[i]);
   tsr__del(&l->rt->heap, l, l->bytes);
 }
 

@@ -82,6 +82,9 @@ static const tsr__device_ops cpu_ops = {
   .compact = tsr__cpu_compact,
   .mask_first = tsr__cpu_mask_first,
   .call_room = tsr__cpu_call_room,
+  .share = tsr__cpu_share,
+  .open_shared = tsr__cpu_open_shared,
+  .fetch = tsr__cpu_fetch,
 };
 
 static void cpu_free(tsr_runtime *rt, void *slot)

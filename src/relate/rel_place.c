@@ -233,7 +233,6 @@ static bool asked_before(const placing *job, int position)
 static void want_run(const placing *job, int position, const run *r)
 {
   const tsr__view *view = nearest(r->from, r->part, job->device[position]);
-  const tsr__sight *sight = &r->from->views.sight;
   for (int c = 0; c < job->draft.count; c++) {
     const tsr__colparts *column = &view->columns[c];
     tsr__box_copy copy = { .dtype = column->dtype,
@@ -241,9 +240,9 @@ static void want_run(const placing *job, int position, const run *r)
                            .from_dims = &view->parts.rows[r->part],
                            .from_start = &r->at,
                            .size = &r->count };
-    tsr__sight_want_box(sight, column->values[r->part], &copy);
+    tsr__sight_want_box(column->values[r->part], &copy);
     copy.dtype = TSR_BOOL;
-    if (column->valid) tsr__sight_want_box(sight, column->valid[r->part], &copy);
+    if (column->valid) tsr__sight_want_box(column->valid[r->part], &copy);
   }
 }
 

@@ -86,7 +86,7 @@ static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
     const char *theirs = tsr__peers_at(peers, LENDER, places[LENDER].at, BYTES);
     while (tsr_process_alive(rt, VICTIM)) usleep(1000);
     usleep(300000);
-    tsr__peers_fetch(peers, LENDER, theirs, BYTES);
+    tsr__peers_fetch(peers, LENDER, theirs, &(tsr__peers_runs){ BYTES, 1, 0 });
     status = tsr__peers_fetched(peers, &error);
     for (int i = 0; i < BYTES; i++) whole = whole && theirs[i] == 1 + LENDER;
   }

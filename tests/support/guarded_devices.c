@@ -9,6 +9,12 @@
  * under way a block opens at the first touch, which is a fault, and stays open until the last entry
  * is over. So an entry costs what it touches, and not what the devices hold.
  *
+ * Each runtime has an arena. That of several processes is a block of the process's segment, which
+ * its peers map elsewhere: the pages that a peer opens are a block of the peer's own guard.
+ *
+ *   process 0   | arena: .. | block | .. |      a guard closes addresses of its own process alone
+ *   process 1     window:   | block |           opened by its handle
+ *
  * A staging buffer is a block of its own, as if the host could not address the devices' memory:
  * giving copies it to the buffer, whose own memory holds STALE bytes until then. A block serves for
  * one staging buffer only and stays unreadable afterwards, within entries too. */
@@ -22,36 +28,57 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "comm/peers.h"
 #include "kernel/device/cpu.h"
 #include "kernel/rows/row_ops.h"
 
-#define ARENA ((size_t)1 << 36)
-enum { CLASSES = 40, SLACK = 64, STALE = 0xA5, READ_WRITE = PROT_READ | PROT_WRITE };
+#define ARENA ((size_t)1 << 34)
+#define STAGING_ARENA ((size_t)1 << 36)
+enum {
+  CLASSES = 40,
+  SLACK = 64,
+  KEPT_PAGES = 16,
+  STALE = 0xA5,
+  READ_WRITE = PROT_READ | PROT_WRITE
+};
 
-/* Of a page the block that it belongs to; the rest is the block's, by its first page. */
-typedef struct header {
-  char *block;
-  void *booked; /* the pool's own block */
-  char *next;   /* idle: the data of the next one */
-  char *opened; /* open for the entries under way: the data of the next such block */
-  int class;    /* 2^class pages */
-  int mapped;   /* how often the host has mapped it */
-  int access;   /* PROT_NONE, PROT_READ or READ_WRITE */
+/* Pages that open and close together. */
+typedef struct block {
+  struct arena *arena;
+  char *data;
+  size_t bytes;
+  void *booked;         /* the pool's own block; NULL: the memory is another process's */
+  struct block *next;   /* idle: the next idle one; another process's: the next of these */
+  struct block *opened; /* open for the entries under way: the next such block */
+  int class;            /* 2^class pages */
+  int mapped;           /* how often the host has mapped it */
+  int access;           /* PROT_NONE, PROT_READ or READ_WRITE */
   bool listed;
   bool filled; /* its buffer has a staging buffer that is open */
   bool over;   /* it was a staging buffer, which is given or dropped */
-} header;
+} block;
+
+/* The memory of one runtime's devices. */
+typedef struct arena {
+  struct arena *next;
+  const tsr__cpu *devices;
+  bool shared; /* it lies in this process's segment */
+  char *base;
+  size_t bytes, used;
+  block *head; /* [page]: the block that begins there; of the others `data` alone */
+  block *idle[CLASSES];
+  block *theirs; /* of other processes, as far as they were opened */
+} arena;
 
 static struct {
   pthread_mutex_t lock;
-  size_t page, used;
-  char *base;
-  int depth;        /* entries under way */
+  size_t page;
+  int depth;     /* entries under way */
+  block *opened; /* blocks to close after the last entry */
+  arena *arenas;
+  arena staging;    /* blocks of staging buffers, of all runtimes */
   int staging_left; /* the staging buffer that fails, counted down; 0: none does */
-  header *head;     /* [page] */
-  char *idle[CLASSES];
-  char *opened; /* blocks to close after the last entry */
-} arena = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} guard = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static tsr__device_ops real_ops, hidden_ops;
 static tsr__row_ops real_rows, hidden_rows;
@@ -61,6 +88,8 @@ static struct {
   tsr_status (*install)(tsr_runtime *rt);
   void *(*take)(tsr__pool *pool, size_t bytes);
   void (*give)(tsr__pool *pool, void *block, size_t bytes);
+  void (*free)(tsr_runtime *rt, void *devices);
+  void (*leave)(tsr_runtime *rt, void *devices);
 } library;
 
 static void next_one(const char *name, void *function)
@@ -77,144 +106,294 @@ __attribute__((constructor)) static void find_library(void)
   next_one("tsr__pool_give", &library.give);
 }
 
-/* ---- the arena ------------------------------------------------------------------------------- */
+/* ---- open and shut --------------------------------------------------------------------------- */
 
-static bool ours(const void *address)
+static bool lies_in(const void *address, const char *from, size_t bytes)
 {
-  const char *at = address;
-  return arena.base && at >= arena.base && at < arena.base + ARENA;
+  return (uintptr_t)address - (uintptr_t)from < bytes;
+}
+
+static block *head_of(const arena *a, const char *data)
+{
+  return &a->head[(size_t)(data - a->base) / guard.page];
+}
+
+/* The block of an arena that an address lies in; NULL: in none. */
+static block *own_block_at(const arena *a, const void *address)
+{
+  if (!lies_in(address, a->base, a->bytes)) return NULL;
+  const block *at = head_of(a, address);
+  return at->data ? head_of(a, at->data) : NULL;
 }
 
 /* The block that an address lies in; NULL: in none. */
-static header *block_at(const void *address)
+static block *block_at(const void *address)
 {
-  if (!ours(address)) return NULL;
-  char *block = arena.head[(size_t)((const char *)address - arena.base) / arena.page].block;
-  return block ? &arena.head[(size_t)(block - arena.base) / arena.page] : NULL;
+  block *own = own_block_at(&guard.staging, address);
+  for (const arena *a = guard.arenas; a && !own; a = a->next) {
+    own = own_block_at(a, address);
+    for (block *b = a->theirs; b; b = b->next)
+      if (lies_in(address, b->data, b->bytes)) return b;
+  }
+  return own;
 }
 
-static void set_access(header *b, int access)
+static void set_access(block *b, int access)
 {
   if (b->access == access) return;
-  if (mprotect(b->block, arena.page << b->class, access)) abort();
+  if (mprotect(b->data, b->bytes, access)) abort();
   b->access = access;
 }
 
 /* The access to a block outside of entries. */
-static int access_of(const header *b)
+static int access_of(const block *b)
 {
   return b->mapped ? PROT_READ : PROT_NONE;
 }
 
 /* Ends the access of entries to a block, now or after the last entry. */
-static void shut(header *b)
+static void shut(block *b)
 {
-  if (!arena.depth) {
+  if (!guard.depth) {
     set_access(b, access_of(b));
   } else if (b->access && !b->listed) {
-    b->opened = arena.opened;
-    arena.opened = b->block;
+    b->opened = guard.opened;
+    guard.opened = b;
     b->listed = true;
   }
 }
 
 static void enter(void)
 {
-  pthread_mutex_lock(&arena.lock);
-  arena.depth++;
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_lock(&guard.lock);
+  guard.depth++;
+  pthread_mutex_unlock(&guard.lock);
 }
 
 static void leave(void)
 {
-  pthread_mutex_lock(&arena.lock);
-  arena.depth--;
-  while (!arena.depth && arena.opened) {
-    header *b = block_at(arena.opened);
-    arena.opened = b->opened;
+  pthread_mutex_lock(&guard.lock);
+  guard.depth--;
+  while (!guard.depth && guard.opened) {
+    block *b = guard.opened;
+    guard.opened = b->opened;
     b->listed = false;
     set_access(b, access_of(b));
   }
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_unlock(&guard.lock);
 }
 
 /* Whether a fault is the first touch of a block by an entry, which may look there now. */
 static bool opens(const void *address)
 {
-  pthread_mutex_lock(&arena.lock);
-  header *b = block_at(address);
-  bool may = b && !b->over && arena.depth;
+  pthread_mutex_lock(&guard.lock);
+  block *b = block_at(address);
+  bool may = b && !b->over && guard.depth;
   if (may) {
     set_access(b, READ_WRITE);
     shut(b);
   }
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_unlock(&guard.lock);
   return may;
 }
 
 bool guard_hides(const void *address)
 {
-  const header *b = block_at(address);
-  if (b && b->over) return true;
-  return ours(address) && !arena.depth && !(b && b->mapped);
+  const block *b = block_at(address);
+  return b && (b->over || (!guard.depth && !b->mapped));
+}
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
+static void *map_pages(size_t bytes, int protection)
+{
+  int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *pages = mmap(NULL, bytes, protection, how, -1, 0);
+  if (pages == MAP_FAILED) abort();
+  return pages;
+}
+
+static void map_heads(arena *a)
+{
+  a->head = map_pages(a->bytes / guard.page * sizeof *a->head, READ_WRITE);
+}
+
+static void open_staging(void)
+{
+  guard.staging = (arena){ .base = map_pages(STAGING_ARENA, PROT_NONE), .bytes = STAGING_ARENA };
+  map_heads(&guard.staging);
+}
+
+/* A segment is as large as the machine's memory is. */
+static void open_arena(const tsr__cpu *devices, tsr__peers *peers)
+{
+  arena *a = calloc(1, sizeof *a);
+  if (!a) abort();
+  *a = (arena){ guard.arenas, devices, .shared = peers, .bytes = ARENA };
+  if (!peers) a->base = map_pages(a->bytes, PROT_NONE);
+  while (!a->base && a->bytes > guard.page)
+    if (!(a->base = tsr__peers_take(peers, a->bytes))) a->bytes /= 2;
+  if (mprotect(a->base, a->bytes, PROT_NONE)) abort();
+  map_heads(a);
+  guard.arenas = a;
+}
+
+/* The arena of a runtime's devices, or of one of their pools; NULL: these are not guarded. */
+static arena *arena_of(const tsr__cpu *devices, const tsr__pool *pool)
+{
+  for (arena *a = guard.arenas; a; a = a->next) {
+    if (a->devices == devices) return a;
+    for (int i = 0; pool && i < a->devices->base.count; i++)
+      if (a->devices->pools[i] == pool) return a;
+  }
+  return NULL;
+}
+
+/* Forgets blocks of other processes, or all, before their addresses are somebody else's. */
+static void forget(arena *a, bool all)
+{
+  for (block **at = &guard.opened; *at;)
+    if ((*at)->arena == a && (all || !(*at)->booked)) *at = (*at)->opened;
+    else at = &(*at)->opened;
+  for (block *next, *b = a->theirs; b; b = next) {
+    next = b->next;
+    free(b);
+  }
+  a->theirs = NULL;
+}
+
+static void close_arena(arena *a)
+{
+  arena **at = &guard.arenas;
+  forget(a, true);
+  while (*at != a) at = &(*at)->next;
+  *at = a->next;
+  munmap(a->head, a->bytes / guard.page * sizeof *a->head);
+  if (!a->shared) munmap(a->base, a->bytes); /* else it goes with the segment */
+  free(a);
+}
+
+/* The runtime talks to its peers no more, and what they lent is unmapped next. */
+static void leave_devices(tsr_runtime *rt, void *devices)
+{
+  library.leave(rt, devices);
+  pthread_mutex_lock(&guard.lock);
+  forget(arena_of(devices, NULL), false);
+  pthread_mutex_unlock(&guard.lock);
+}
+
+static void free_devices(tsr_runtime *rt, void *devices)
+{
+  library.free(rt, devices);
+  pthread_mutex_lock(&guard.lock);
+  close_arena(arena_of(devices, NULL)); /* compares the address alone */
+  pthread_mutex_unlock(&guard.lock);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static block *block_cut(arena *a, int class)
+{
+  char *data = a->base + a->used;
+  block *b = head_of(a, data);
+  size_t bytes = guard.page << class;
+  if (bytes > a->bytes - a->used) abort();
+  a->used += bytes;
+  for (size_t i = 0; i < (size_t)1 << class; i++) b[i].data = data;
+  b->arena = a;
+  b->bytes = bytes;
+  b->class = class;
+  return b;
 }
 
 static int class_of(size_t bytes)
 {
   int class = 0;
-  while ((arena.page << class) < bytes + SLACK) class ++;
+  while ((guard.page << class) < bytes + SLACK) class ++;
   return class;
 }
 
-static char *block_cut(int class)
-{
-  char *data = arena.base + arena.used;
-  header *b = &arena.head[arena.used / arena.page];
-  arena.used += arena.page << class;
-  if (arena.used > ARENA) abort();
-  for (size_t i = 0; i < (size_t)1 << class; i++) b[i].block = data;
-  b->class = class;
-  return data;
-}
-
-static void *block_new(void *booked, size_t bytes)
+static void *block_new(arena *a, void *booked, size_t bytes)
 {
   int class = class_of(bytes);
-  pthread_mutex_lock(&arena.lock);
-  char *data = arena.idle[class];
-  if (data) arena.idle[class] = block_at(data)->next;
-  else data = block_cut(class);
-  block_at(data)->booked = booked;
-  pthread_mutex_unlock(&arena.lock);
-  return data;
+  block *b = a->idle[class];
+  if (b) a->idle[class] = b->next;
+  else b = block_cut(a, class);
+  b->booked = booked;
+  return b->data;
+}
+
+/* Pages go back to the machine: of shared memory only where they may be written, and by a call that
+ * all processes feel, so that blocks of few pages keep them. */
+static void give_pages(block *b)
+{
+  if (!b->arena->shared) {
+    if (madvise(b->data, b->bytes, MADV_DONTNEED)) abort();
+  } else if (b->bytes >= KEPT_PAGES * guard.page) {
+    set_access(b, READ_WRITE);
+    (void)madvise(b->data, b->bytes, MADV_REMOVE); /* refused in a child of fork */
+  }
 }
 
 /* Returns the block that was booked. */
-static void *block_free(char *data)
+static void *block_free(block *b)
 {
-  pthread_mutex_lock(&arena.lock);
-  header *b = block_at(data);
-  void *booked = b->booked;
-  b->next = arena.idle[b->class];
-  arena.idle[b->class] = data;
+  b->next = b->arena->idle[b->class];
+  b->arena->idle[b->class] = b;
   b->mapped = 0;
+  give_pages(b);
   shut(b);
-  if (madvise(data, arena.page << b->class, MADV_DONTNEED)) abort();
-  pthread_mutex_unlock(&arena.lock);
-  return booked;
+  return b->booked;
 }
 
 void *tsr__pool_take(tsr__pool *pool, size_t bytes)
 {
-  void *booked = library.take(pool, bytes);
-  if (!booked || !arena.base) return booked;
-  return block_new(booked, bytes);
+  void *taken = library.take(pool, bytes);
+  pthread_mutex_lock(&guard.lock);
+  arena *a = taken ? arena_of(NULL, pool) : NULL;
+  if (a) taken = block_new(a, taken, bytes);
+  pthread_mutex_unlock(&guard.lock);
+  return taken;
 }
 
-void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
+void tsr__pool_give(tsr__pool *pool, void *taken, size_t bytes)
 {
-  if (ours(block)) block = block_free(block);
-  library.give(pool, block, bytes);
+  pthread_mutex_lock(&guard.lock);
+  block *b = block_at(taken);
+  if (b) taken = block_free(b);
+  pthread_mutex_unlock(&guard.lock);
+  library.give(pool, taken, bytes);
+}
+
+/* Takes the pages of a buffer of another process under the guard, which are that buffer's alone as
+ * blocks are whole pages. A block may be opened again, for more bytes. */
+static void guard_theirs(arena *a, const tsr__buffer *opened)
+{
+  char *data = tsr__cpu_data(opened);
+  size_t bytes = (opened->bytes + guard.page - 1) / guard.page * guard.page;
+  block *b = a->theirs;
+  while (b && b->data != data) b = b->next;
+  if (lies_in(data, a->base, a->bytes) || (b && bytes <= b->bytes)) return;
+  if (!b) {
+    b = calloc(1, sizeof *b);
+    if (!b) abort();
+    *b = (block){ .arena = a, .data = data, .next = a->theirs };
+    a->theirs = b;
+  }
+  b->bytes = bytes;
+  b->access = PROT_NONE;
+  set_access(b, READ_WRITE); /* the pages that are new to it have this access */
+  shut(b);
+}
+
+static tsr__buffer *hidden_open_shared(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                                       tsr__error *error)
+{
+  tsr__buffer *opened = real_ops.open_shared(rt, device, handle, bytes, error);
+  pthread_mutex_lock(&guard.lock);
+  if (opened && bytes) guard_theirs(arena_of(tsr__cpu_of(rt), NULL), opened);
+  pthread_mutex_unlock(&guard.lock);
+  return opened;
 }
 
 /* ---- what the host sees ---------------------------------------------------------------------- */
@@ -222,23 +401,23 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 static const void *hidden_map(tsr__buffer *buffer)
 {
   const char *data = real_ops.map(buffer);
-  pthread_mutex_lock(&arena.lock);
-  header *b = block_at(data);
+  pthread_mutex_lock(&guard.lock);
+  block *b = block_at(data);
   if (b) {
     b->mapped++;
     if (!b->access) set_access(b, PROT_READ);
   }
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_unlock(&guard.lock);
   return data;
 }
 
 static void hidden_unmap(tsr__buffer *buffer)
 {
   enter();
-  pthread_mutex_lock(&arena.lock);
-  header *b = block_at(tsr__cpu_data(buffer));
+  pthread_mutex_lock(&guard.lock);
+  block *b = block_at(tsr__cpu_data(buffer));
   if (b && b->mapped && !--b->mapped) shut(b);
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_unlock(&guard.lock);
   real_ops.unmap(buffer);
   leave();
 }
@@ -259,22 +438,27 @@ static void misuse(const char *text)
 /* Marks a device's block as one that is filled, or not. Memory that was adopted is no block. */
 static void mark_filled(const tsr__buffer *buffer, bool filled)
 {
-  header *b = block_at(tsr__cpu_data(buffer));
+  block *b = block_at(tsr__cpu_data(buffer));
   if (b && filled && b->filled) misuse("# a buffer has two staging buffers\n");
   if (b) b->filled = filled;
 }
 
+/* A block that the host reads and writes. */
+static char *staging_new(size_t bytes)
+{
+  block *b = block_cut(&guard.staging, class_of(bytes));
+  b->mapped = 1;
+  set_access(b, READ_WRITE);
+  return b->data;
+}
+
 static void *hidden_staging_open(tsr__buffer *buffer, bool keeps, tsr__error *error)
 {
-  pthread_mutex_lock(&arena.lock);
-  bool fails = arena.staging_left && !--arena.staging_left;
-  char *memory = fails ? NULL : block_cut(class_of(buffer->bytes));
-  if (memory) {
-    mark_filled(buffer, true);
-    block_at(memory)->mapped = 1;
-    set_access(block_at(memory), READ_WRITE);
-  }
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_lock(&guard.lock);
+  bool fails = guard.staging_left && !--guard.staging_left;
+  char *memory = fails ? NULL : staging_new(buffer->bytes);
+  if (memory) mark_filled(buffer, true);
+  pthread_mutex_unlock(&guard.lock);
   if (!memory) {
     tsr__error_set(error, TSR_ENOMEM, "no memory for a staging buffer");
     return NULL;
@@ -292,24 +476,24 @@ static void hidden_staging_close(tsr__buffer *buffer, void *memory, bool filled)
   enter();
   if (filled) memcpy(tsr__cpu_data(buffer), memory, buffer->bytes);
   leave();
-  pthread_mutex_lock(&arena.lock);
-  header *b = block_at(memory);
+  pthread_mutex_lock(&guard.lock);
+  block *b = block_at(memory);
   mark_filled(buffer, false);
   b->mapped = 0;
   b->over = true;
   set_access(b, PROT_NONE);
-  if (madvise(memory, arena.page << b->class, MADV_DONTNEED)) abort();
-  pthread_mutex_unlock(&arena.lock);
+  give_pages(b);
+  pthread_mutex_unlock(&guard.lock);
 }
 
 void guard_fail_staging(int nth)
 {
-  arena.staging_left = nth;
+  guard.staging_left = nth;
 }
 
 static void hidden_give(tsr__buffer *buffer)
 {
-  const header *b = block_at(tsr__cpu_data(buffer));
+  const block *b = block_at(tsr__cpu_data(buffer));
   if (b && b->filled) misuse("# a buffer was released before its staging buffer\n");
   enter();
   real_ops.give(buffer);
@@ -364,7 +548,8 @@ ENTRY3(ops, tsr__partial *, partial, tsr_runtime *, const tsr__partial_ask *, ts
 VOID1(partial_free, tsr__partial *)
 ENTRY4(ops, tsr__partial *, partial_take, const tsr__partial *, const int64_t *, int64_t,
        tsr__error *)
-VOID2(partial_tell, const tsr__partial *, tsr__partial_told *)
+ENTRY4(ops, tsr_status, partial_tell, const tsr__partial *, tsr__partial_told *, tsr__buffer **,
+       tsr__error *)
 ENTRY4(ops, tsr__partial *, partial_far, tsr_runtime *, const tsr__partial_ask *,
        const tsr__partial_told *, tsr__error *)
 ENTRY2(ops, tsr_status, call, const tsr__call *, tsr__error *)
@@ -496,6 +681,7 @@ static void fill_ops(void)
   hidden_ops.mask_find = hidden_mask_find;
   hidden_ops.compact = hidden_compact;
   hidden_ops.mask_first = hidden_mask_first;
+  hidden_ops.open_shared = hidden_open_shared;
   hidden_ops.rows = &hidden_rows;
 }
 
@@ -506,7 +692,7 @@ static void touched(int number, siginfo_t *info, void *context)
 {
   (void)context;
   if (opens(info->si_addr)) return;
-  const header *b = block_at(info->si_addr);
+  const block *b = block_at(info->si_addr);
   if (b && b->over) say("# a staging buffer was touched after it was given or dropped\n");
   else if (b && b->mapped) say("# device memory that is mapped for reading was written\n");
   else if (guard_hides(info->si_addr))
@@ -520,33 +706,34 @@ bool guard_asked(void)
   return wanted && *wanted;
 }
 
-static void open_arena(void)
+static void fill_tables(const tsr__device_ops *ops)
 {
   struct sigaction action = { .sa_sigaction = touched, .sa_flags = SA_SIGINFO };
-  arena.page = (size_t)sysconf(_SC_PAGESIZE);
-  int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  char *base = mmap(NULL, ARENA, PROT_NONE, how, -1, 0);
-  size_t heads = ARENA / arena.page * sizeof *arena.head;
-  arena.head = mmap(NULL, heads, PROT_READ | PROT_WRITE, how, -1, 0);
-  if (base == MAP_FAILED || arena.head == MAP_FAILED) abort();
-  arena.base = base;
+  real_ops = hidden_ops = *ops;
+  real_rows = hidden_rows = *ops->rows;
+  fill_rows();
+  fill_ops();
+  guard.page = (size_t)sysconf(_SC_PAGESIZE);
+  open_staging();
   sigaction(SIGSEGV, &action, NULL);
 }
 
+/* Between hosts an engine reads and writes device memory on a thread of its own, and cannot be told
+ * from a stray look: devices of several hosts stay as they are. */
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   tsr_status status = library.install(rt);
-  if (status || !guard_asked()) return status;
-  pthread_mutex_lock(&arena.lock);
+  tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+  if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
+  pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);
-  if (!arena.base) {
-    real_ops = hidden_ops = *devices->ops;
-    real_rows = hidden_rows = *devices->ops->rows;
-    fill_rows();
-    fill_ops();
-    open_arena();
-  }
+  if (!guard.page) fill_tables(devices->ops);
+  library.free = rt->slot_free[TSR__SLOT_DEVICES];
+  library.leave = rt->slot_leave[TSR__SLOT_DEVICES];
+  rt->slot_free[TSR__SLOT_DEVICES] = free_devices;
+  rt->slot_leave[TSR__SLOT_DEVICES] = leave_devices;
+  open_arena(tsr__cpu_of(rt), peers);
   devices->ops = &hidden_ops;
-  pthread_mutex_unlock(&arena.lock);
+  pthread_mutex_unlock(&guard.lock);
   return TSR_OK;
 }

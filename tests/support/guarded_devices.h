@@ -1,7 +1,8 @@
 /* Devices whose memory nobody may touch but their own table: with TEST_GUARD=1 in the environment,
  * what the pools of devices give is unreadable (mprotect) outside of the entries of the device
- * table and of what the host has mapped, which is read-only. A stray look or write dies by SIGSEGV
- * and says so. Memory that was adopted is not the pools' and stays as it is.
+ * table and of what the host has mapped, which is read-only; so is what processes of one host open
+ * of each other's. A stray look or write dies by SIGSEGV and says so. Memory that was adopted stays
+ * as it is, and devices of several hosts do.
  *
  * Staging buffers are memory of their own, readable and writable until they are given or dropped.
  * So a place that reads a buffer before its staging buffer is given sees wrong bits, a place that

@@ -59,6 +59,12 @@ void tsr__cpu_unmap(tsr__buffer *buffer);
 void *tsr__cpu_staging_open(tsr__buffer *buffer, bool keeps, tsr__error *error);
 void tsr__cpu_staging_close(tsr__buffer *buffer, void *memory, bool filled);
 
+/* cpu_shared.c */
+bool tsr__cpu_share(const tsr__buffer *buffer, uint64_t *handle);
+tsr__buffer *tsr__cpu_open_shared(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                                  tsr__error *error);
+void tsr__cpu_fetch(const tsr__buffer *opened, const tsr__byte_runs *runs);
+
 /* copy.c */
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
 void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host);

@@ -117,6 +117,12 @@ typedef struct tsr__foreign {
   void *user;
 } tsr__foreign;
 
+/* Runs of bytes of a buffer: `count` runs of `bytes` each, the first at `first`, and `stride` bytes
+ * from start to start. */
+typedef struct tsr__byte_runs {
+  size_t first, bytes, count, stride;
+} tsr__byte_runs;
+
 /* ---- one device kind ------------------------------------------------------------------------ */
 
 typedef struct tsr__partial tsr__partial;
@@ -181,10 +187,12 @@ typedef struct tsr__device_ops {
    * no index: all of it, in order. NULL with the error set. */
   tsr__partial *(*partial_take)(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error);
-  /* partial_tell describes a partial to other processes. partial_far opens one of another process,
-   * which lies where `told` says and was made for `ask`: read only, and freed as others are. NULL
-   * with the error set. */
-  void (*partial_tell)(const tsr__partial *partial, tsr__partial_told *out);
+  /* partial_tell describes a partial to other processes; `copy` is a buffer of elements that only
+   * the host had, or NULL, and the caller's to release after they have read. partial_far opens a
+   * partial of another process, the device's, that was made for `ask`: read only, and freed as
+   * others are; as with open_shared, its bytes may have to come first. NULL with the error set. */
+  tsr_status (*partial_tell)(const tsr__partial *partial, tsr__partial_told *out,
+                             tsr__buffer **copy, tsr__error *error);
   tsr__partial *(*partial_far)(tsr_runtime *rt, const tsr__partial_ask *ask,
                                const tsr__partial_told *told, tsr__error *error);
   tsr_status (*run)(const tsr__run *run, tsr__error *error);
@@ -206,6 +214,16 @@ typedef struct tsr__device_ops {
   /* Bytes that a routine works in on a device, beside operands and results, at the most. The call
    * has one part, without buffers; `wanted`: one flag per result, whether somebody reads it. */
   int64_t (*call_room)(const tsr__call *call, const bool *wanted);
+  /* The handle, below 2^63, by which other processes open a buffer of this process. False: they
+   * cannot reach its memory, as it is the user's; every buffer of `take` has a handle. */
+  bool (*share)(const tsr__buffer *buffer, uint64_t *handle);
+  /* A lent buffer over the memory of another process, the device's, at a handle. NULL with the
+   * error set. */
+  tsr__buffer *(*open_shared)(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                              tsr__error *error);
+  /* Requests bytes of an opened buffer from a process on another host: tsr__peers_fetched waits
+   * for them. Bytes on this host need no request, and it does nothing. */
+  void (*fetch)(const tsr__buffer *opened, const tsr__byte_runs *runs);
 } tsr__device_ops;
 
 /* Another reference. The caller holds one already, so no order is needed. */

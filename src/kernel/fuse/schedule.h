@@ -153,14 +153,12 @@ typedef struct tsr__all_reduce {
                                             mask or group says otherwise */
 } tsr__all_reduce;
 
-/* An accumulator as it is published for a peer to read: the address of its memory and of the rare
- * sums that do not fit there. */
+/* An accumulator as it is published for a peer to open: the handles of its memory and of a copy of
+ * the rare sums that do not fit there, one list after the other. */
 typedef struct tsr__partial_told {
-  const void *memory;
-  size_t memory_bytes;
-  const void *escapes[2];
-  size_t escape_bytes[2];
-  bool failed[2];
+  uint64_t memory, escapes;
+  uint64_t escape_count[2];
+  uint64_t failed; /* a bit a list */
 } tsr__partial_told;
 
 /* One array of a routine on one device. */

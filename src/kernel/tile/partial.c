@@ -215,21 +215,52 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   return p;
 }
 
-/* Escapes lie in the heap, the other numbers after the header. */
-void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
+/* Escapes lie in the heap, which no peer can read: they are copied to the device. */
+static tsr__buffer *copy_escapes(const tsr__partial *p, tsr__error *error)
 {
-  *out = (tsr__partial_told){ .memory = p->data, .memory_bytes = p->bytes };
-  for (int i = 0; i < p->ops->rows; i++) {
-    out->escapes[i] = p->rows[i].escape;
-    out->escape_bytes[i] = p->rows[i].escape_count * sizeof(tsr__escape);
-    out->failed[i] = p->rows[i].failed;
-  }
+  size_t count = p->rows[0].escape_count, both = count + p->rows[1].escape_count;
+  tsr__buffer *copy =
+      tsr__devices_of(p->rt)->ops->take(p->rt, p->device, both * sizeof(tsr__escape), error);
+  if (!copy) return NULL;
+  tsr__escape *to = tsr__cpu_data(copy);
+  for (size_t i = 0; i < both; i++)
+    to[i] = i < count ? p->rows[0].escape[i] : p->rows[1].escape[i - count];
+  return copy;
 }
 
-/* Borrows all of it: memory and escapes are the other process's, and only the handle is ours. */
+tsr_status tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out, tsr__buffer **copy,
+                             tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(p->rt)->ops;
+  *copy = NULL;
+  *out = (tsr__partial_told){ .failed = 0 };
+  for (int i = 0; i < p->ops->rows; i++) {
+    out->escape_count[i] = p->rows[i].escape_count;
+    out->failed |= (uint64_t)p->rows[i].failed << i;
+  }
+  ops->share(p->memory, &out->memory);
+  if (!out->escape_count[0] && !out->escape_count[1]) return TSR_OK;
+  *copy = copy_escapes(p, error);
+  if (*copy) ops->share(*copy, &out->escapes);
+  return *copy ? TSR_OK : error->status;
+}
+
+/* Opens memory of another process and requests its bytes from `first` on. */
+static tsr__buffer *open_far(const tsr__partial *p, uint64_t handle, size_t first, size_t bytes,
+                             tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(p->rt)->ops;
+  tsr__buffer *opened = ops->open_shared(p->rt, p->device, handle, first + bytes, error);
+  if (opened) ops->fetch(opened, &(tsr__byte_runs){ first, bytes, 1, 0 });
+  return opened;
+}
+
+/* Only the partial itself is this process's, and lies in the heap; the header of the other process
+ * is left out. */
 tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
                                const tsr__partial_told *told, tsr__error *error)
 {
+  uint64_t escapes = told->escape_count[0] + told->escape_count[1];
   tsr__partial *p = tsr__new(&rt->heap, sizeof *p);
   if (!p) {
     tsr__error_set(error, TSR_ENOMEM, "no memory to combine sums with other processes");
@@ -237,26 +268,34 @@ tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
   }
   *p = (tsr__partial){ .rt = rt, .device = ask->device, .far = true };
   tsr__partial_plan(p, ask->accum->row, ask->accum->dtype, ask->count);
-  p->data = (void *)(uintptr_t)told->memory;
+  p->memory = open_far(p, told->memory, HEADER, p->bytes, error);
+  if (escapes) p->escapes = open_far(p, told->escapes, 0, escapes * sizeof(tsr__escape), error);
+  if (!p->memory || (escapes && !p->escapes)) {
+    tsr__partial_free(p);
+    return NULL;
+  }
+  p->data = (char *)tsr__cpu_data(p->memory) + HEADER;
   take_data(p, &rt->heap);
   for (int i = 0; i < p->ops->rows; i++) {
-    p->rows[i].escape = (tsr__escape *)(uintptr_t)told->escapes[i];
-    p->rows[i].escape_count = told->escape_bytes[i] / sizeof(tsr__escape);
-    p->rows[i].failed = told->failed[i];
+    p->rows[i].failed = told->failed >> i & 1;
+    if (!told->escape_count[i]) continue;
+    p->rows[i].escape = (tsr__escape *)tsr__cpu_data(p->escapes) + (i ? told->escape_count[0] : 0);
+    p->rows[i].escape_count = told->escape_count[i];
   }
   return p;
 }
 
-/* A far one has nothing but its handle (tsr__partial_far), which lies in the heap. */
 void tsr__partial_free(tsr__partial *p)
 {
   if (!p) return;
-  if (p->far) {
-    tsr__del(&p->rt->heap, p, sizeof *p);
+  if (!p->far) {
+    tsr__partial_stop(p);
+    tsr__buffer_release(p->memory); /* the partial lies in it */
     return;
   }
-  tsr__partial_stop(p);
+  tsr__buffer_release(p->escapes);
   tsr__buffer_release(p->memory);
+  tsr__del(&p->rt->heap, p, sizeof *p);
 }
 
 /* ---- elements of another --------------------------------------------------------------------- */

@@ -17,8 +17,9 @@ struct tsr__partial {
   int64_t count; /* output elements */
   size_t bytes;  /* of `data` */
   void *data;
-  tsr__buffer *memory; /* a device's partial lies in it, before its data; else NULL */
-  bool far;            /* the memory is another process's, to be read alone */
+  tsr__buffer *memory;  /* a device's partial lies in it, before its data; else NULL */
+  bool far;             /* the memory is another process's, to be read alone */
+  tsr__buffer *escapes; /* of a far one: the buffer of its escapes, if it has some; else NULL */
   tsr__rows rows[2];
 };
 
@@ -53,7 +54,8 @@ void tsr__partial_free(tsr__partial *partial);
 /* The device table's partial_take. */
 tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error);
-void tsr__partial_tell(const tsr__partial *partial, tsr__partial_told *out);
+tsr_status tsr__partial_tell(const tsr__partial *partial, tsr__partial_told *out,
+                             tsr__buffer **copy, tsr__error *error);
 tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
                                const tsr__partial_told *told, tsr__error *error);
 

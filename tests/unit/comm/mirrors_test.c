@@ -162,6 +162,11 @@ static bool has_come(world *w, int piece, size_t size)
   return all;
 }
 
+static void fetch_piece(world *w, char *at, size_t size)
+{
+  tsr__peers_fetch(&w->peers, 1, at, &(tsr__peers_runs){ size, 1, 0 });
+}
+
 /* ---- gets ------------------------------------------------------------------------------------ */
 
 TEST(who_waits_makes_progress_itself)
@@ -170,7 +175,7 @@ TEST(who_waits_makes_progress_itself)
   tsr__error error = { .status = TSR_OK };
   open_world(&w);
   CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
-  tsr__peers_fetch(&w.peers, 1, w.mirror, PIECE - 1);
+  fetch_piece(&w, w.mirror, PIECE - 1);
   CHECK_STATUS(tsr__peers_fetched(&w.peers, &error), TSR_OK, NULL);
   CHECK(has_come(&w, 0, PIECE - 1));
   CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_OK, &error), TSR_OK, NULL);
@@ -184,15 +189,15 @@ TEST(one_in_vain_is_this_runs_alone)
   tsr__error error = { .status = TSR_OK };
   open_world(&w);
   CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
-  tsr__peers_fetch(&w.peers, 1, w.mirror, PIECE - 2);
-  tsr__peers_fetch(&w.peers, 1, w.mirror + PIECE, PIECE - 1);
+  fetch_piece(&w, w.mirror, PIECE - 2);
+  fetch_piece(&w, w.mirror + PIECE, PIECE - 1);
   CHECK_STATUS(tsr__peers_fetched(&w.peers, &error), TSR_EPEER, NULL);
   CHECK_STR_HAS(error.text, "could not read the memory of a process on another host");
   CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_EPEER, &error), TSR_EPEER, NULL);
   CHECK(has_come(&w, 1, PIECE - 1));
   error = (tsr__error){ .status = TSR_OK };
   CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
-  tsr__peers_fetch(&w.peers, 1, w.mirror, PIECE);
+  fetch_piece(&w, w.mirror, PIECE);
   CHECK_STATUS(tsr__peers_fetched(&w.peers, &error), TSR_OK, NULL);
   CHECK(has_come(&w, 0, PIECE));
   CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_OK, &error), TSR_OK, NULL);
@@ -207,8 +212,8 @@ TEST(what_was_begun_comes_before_the_end)
   tsr__error error = { .status = TSR_OK };
   open_world(&w);
   CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
-  tsr__peers_fetch(&w.peers, 1, w.mirror, PIECE - 1);
-  tsr__peers_fetch(&w.peers, 1, w.mirror + PIECE, PIECE - 2);
+  fetch_piece(&w, w.mirror, PIECE - 1);
+  fetch_piece(&w, w.mirror + PIECE, PIECE - 2);
   tsr__error_set(&error, TSR_ENOMEM, "no memory");
   CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_ENOMEM, &error), TSR_ENOMEM, NULL);
   CHECK(has_come(&w, 0, PIECE - 1));
