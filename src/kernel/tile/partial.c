@@ -102,7 +102,7 @@ static bool send_partial_rows(const tsr__sending *s)
   size_t bytes = tsr__rows_bytes(most ? most : 1);
   /* The stage is the receiving device's: that is where the memory limit is to count it. */
   tsr__error none = { .status = TSR_OK };
-  tsr__buffer *stage = tsr__devices_of(into->rt)->ops->take(into->rt, into->device, bytes, &none);
+  tsr__buffer *stage = tsr__cpu_take(into->rt, into->device, bytes, &none);
   if (!stage) return false;
   bool good = true;
   for (int k = 0; k < into->ops->rows; k++) {
@@ -177,12 +177,12 @@ static void fill_partial_task(void *user, int64_t task, int worker)
   p->ops->none(p, from, all - from < FILLED ? all : from + FILLED);
 }
 
-/* With room for as many elements, which hold anything. */
+/* With room for as many elements, which hold anything. Its memory is the host's, also where the
+ * devices are of a kind without accumulators. */
 static tsr__partial *partial_room(const tsr__partial *plan, tsr__error *error)
 {
   tsr__error none = { .status = TSR_OK };
-  tsr__buffer *memory =
-      tsr__devices_of(plan->rt)->ops->take(plan->rt, plan->device, HEADER + plan->bytes, &none);
+  tsr__buffer *memory = tsr__cpu_take(plan->rt, plan->device, HEADER + plan->bytes, &none);
   if (!memory) {
     tsr__error_set(error, TSR_ENOMEM,
                    "device %d has no memory for the %lld partial results of a "
