@@ -19,6 +19,7 @@
 
 #include "kernel/device/cpu.h"
 #include "kernel/rows/row_ops.h"
+#include "support/empty_devices.h"
 
 #define ARENA ((size_t)1 << 36)
 enum { CLASSES = 40, SLACK = 64 };
@@ -438,6 +439,7 @@ static void open_arena(void)
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   tsr_status status = library.install(rt);
+  if (!status && empty_asked()) return empty_install(rt);
   if (status || !guard_asked()) return status;
   pthread_mutex_lock(&arena.lock);
   tsr__devices *devices = tsr__devices_of(rt);
