@@ -32,7 +32,7 @@ LEVELS = {
 # themselves and those of a lower level, so that no two are in a circle.
 SUBROOMS = {
     "kernel": {"device": 0, "exact": 0, "fuse": 0, "tile": 1, "jit": 2, "rows": 2,
-               "routine": 3, "": 4},
+               "routine": 3, "fallback": 4, "": 5},
     "io": {"file": 0, "text": 0, "rows": 1, "csv": 2, "json": 2, "arrow": 2, "npy": 2},
     "frame": {"expr": 0, "chain": 1, "lower": 2, "run": 3, "out": 4},
 }

@@ -101,6 +101,9 @@ typedef struct tsr_run_stats {
   int64_t bytes_escaped; /* those of bytes_counted that depend on values: parts of exact sums beyond
                           * their fixed size, elements that a sort sends to other devices */
   bool cached;           /* every plan came from the cache */
+  /* Bytes between devices and host memory for work that the host did because the devices' kind
+   * lacks it; 0 on CPU devices. Runs that are under way at once count each other's. */
+  int64_t bytes_through_host;
 } tsr_run_stats;
 
 enum { TSR_MAX_KINDS = 16 };

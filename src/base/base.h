@@ -343,6 +343,7 @@ enum tsr__slot {
   TSR__SLOT_COMM,
   TSR__SLOT_PEERS,
   TSR__SLOT_TOPOLOGY,
+  TSR__SLOT_HOST, /* the CPU devices, also where the runtime's own are of another kind */
   TSR__SLOT_DEVICES,
   TSR__SLOT_PLANS,
   TSR__SLOT_SAVES,

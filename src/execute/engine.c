@@ -10,6 +10,7 @@
  * The cache is bounded: the plan unused for longest goes first. Programs are compared by their
  * bytes, so a hash collision costs a comparison and nothing else. */
 #include "execute/engine.h"
+#include "kernel/fallback/fallback.h"
 
 /* ---- rooms ---- */
 
@@ -660,12 +661,21 @@ static tsr_status run_together(tsr__exec *exec)
   return status;
 }
 
+/* Counts the bytes of a run for whose devices the host did some work. */
+static tsr_status count_host_bytes(tsr__exec *exec, int64_t before, tsr_status status)
+{
+  exec->traffic.host = tsr__host_bytes(exec->rt) - before;
+  return status ? status : tsr__devices_check(exec->rt, exec->error);
+}
+
 /* A run that failed is recorded as well: it took its time. */
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
+  int64_t before = tsr__host_bytes(exec->rt);
   event.start = tsr__events_begin(exec->rt);
   tsr_status status = run_together(exec);
+  if (tsr__devices_of(exec->rt)->own) status = count_host_bytes(exec, before, status);
   event.bytes = exec->traffic.bytes;
   tsr__events_add(exec->rt, &event);
   return status;
@@ -718,6 +728,7 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
     .bytes_counted = exec->traffic.bytes,
     .bytes_escaped = exec->traffic.escapes,
     .cached = cached,
+    .bytes_through_host = exec->traffic.host,
   };
 }
 
@@ -960,6 +971,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
+    tsr__host_explain(scope->rt, &plan->parts.program, &plan->schedule, out);
   }
   release_inspected_plan(engine, plan);
   return status;

@@ -11,7 +11,6 @@
  * Whether a value needs all this follows from its sharding alone, so that either all processes
  * meet or none. */
 #include "execute/engine.h"
-#include "kernel/device/staging.h"
 
 /* More than LARGE_BYTES is not left published until the next meeting, which may be far off: all
  * wait until everybody has read (tsr__unsee). */
@@ -100,34 +99,17 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-/* Fills the first `bytes` of a new buffer from host memory. NULL, and the buffer released, with the
- * error set; NULL stays NULL. */
-static tsr__buffer *fill_buffer(tsr__buffer *buffer, const void *from, size_t bytes,
-                                tsr__error *error)
+/* The first bytes of a buffer as a box, whatever its elements are. `bytes` is borrowed. */
+static tsr__box_copy box_of_bytes(const int64_t *bytes)
 {
-  tsr__staging staging;
-  if (!buffer || !bytes) return buffer;
-  if (tsr__staging_open(buffer, &staging, error)) {
-    tsr__buffer_release(buffer);
-    return NULL;
-  }
-  memcpy(staging.memory, from, bytes);
-  tsr__staging_give(&staging);
-  return buffer;
-}
-
-/* Copies the first bytes of a buffer to another one, whatever elements they are. */
-static void copy_bytes(const tsr__buffer *from, tsr__buffer *to, int64_t bytes)
-{
-  const int64_t start = 0;
-  const tsr__box_copy copy = { .dtype = TSR_U8,
-                               .rank = 1,
-                               .from_dims = &bytes,
-                               .from_start = &start,
-                               .to_dims = &bytes,
-                               .to_start = &start,
-                               .size = &bytes };
-  from->ops->copy(&copy, from, to, NULL);
+  static const int64_t start = 0;
+  return (tsr__box_copy){ .dtype = TSR_U8,
+                          .rank = 1,
+                          .from_dims = bytes,
+                          .from_start = &start,
+                          .to_dims = bytes,
+                          .to_start = &start,
+                          .size = bytes };
 }
 
 /* The buffer of a part that peers can open, and its handle. Memory that the user lent has none, so
@@ -145,7 +127,9 @@ static tsr__buffer *share_part(const tsr__value *value, int position, uint64_t *
   tsr__buffer *copy =
       ops->take(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
   if (!copy) return NULL;
-  copy_bytes(part, copy, (int64_t)bytes);
+  const int64_t size = (int64_t)bytes;
+  const tsr__box_copy box = box_of_bytes(&size);
+  ops->copy(&box, part, copy, NULL);
   ops->share(copy, handle);
   return copy;
 }
@@ -321,8 +305,9 @@ static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *val
     place &= ~INSIDE;
     if (place > notes[process].size || bytes > notes[process].size - place)
       return says_less(process, error);
-    seen->parts[p] = fill_buffer(part, (const char *)notes[process].data + place, bytes, error);
-    if (!seen->parts[p]) return error->status;
+    const int64_t size = (int64_t)bytes;
+    const tsr__box_copy box = box_of_bytes(&size);
+    ops->from_host(&box, (const char *)notes[process].data + place, part);
   }
   return TSR_OK;
 }

@@ -160,8 +160,9 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   }
   /* Set when the devices are there: memory taken until now is the same for every runtime. */
   rt->heap.limit = host_share(rt->opts.memory_limit, cpu->base.count);
-  rt->slots[TSR__SLOT_DEVICES] = cpu;
-  rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
-  rt->slot_leave[TSR__SLOT_DEVICES] = cpu_leave;
+  rt->slots[TSR__SLOT_HOST] = cpu;
+  rt->slot_free[TSR__SLOT_HOST] = cpu_free;
+  rt->slot_leave[TSR__SLOT_HOST] = cpu_leave;
+  rt->slots[TSR__SLOT_DEVICES] = &cpu->base;
   return TSR_OK;
 }

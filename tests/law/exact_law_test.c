@@ -3,7 +3,8 @@
  *
  * The oracle is a naive fixed-point adder of single bytes, written here for its slowness: two
  * long numbers (of the positive and of the negative values), schoolbook products, and rounding by
- * trying the neighbours of a first guess. It shares nothing with the library. */
+ * trying the neighbours of a first guess. It shares nothing with the library.
+ * Computes on no device. */
 #include "harness.h"
 
 #include <float.h>

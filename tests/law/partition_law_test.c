@@ -1,7 +1,8 @@
 /* Laws of partitioning, on random programs, shapes, specs and meshes: the result verifies, operands
  * lie aligned with their users, reductions cover every element once, pieces of a reshard tile
  * their boxes exactly and come from where they must, and the bytes are those of the elements that
- * cross. */
+ * cross.
+ * Computes on no device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

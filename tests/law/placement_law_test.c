@@ -16,7 +16,7 @@
  *
  * A second law: none of these programs ever moves more than it once did, by golden/placements.txt,
  * where the bytes of each stand. PLACEMENT_WRITE=1 writes them anew, after a change for the better.
- */
+ * Computes on no device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,8 @@
  *   - groups, the parts of a dim and the positions of devices that arithmetic finds are those that
  *     a search over all positions finds;
  *   - canonical forms are idempotent, and equal exactly when every position holds the same;
- *   - what is written can be read again. */
+ *   - what is written can be read again.
+ * Computes on no device. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -31,6 +31,7 @@
 #include "comm/peers.h"
 #include "kernel/device/cpu.h"
 #include "kernel/rows/row_ops.h"
+#include "support/empty_devices.h"
 
 #define ARENA ((size_t)1 << 34)
 #define STAGING_ARENA ((size_t)1 << 36)
@@ -88,6 +89,8 @@ static struct {
   tsr_status (*install)(tsr_runtime *rt);
   void *(*take)(tsr__pool *pool, size_t bytes);
   void (*give)(tsr__pool *pool, void *block, size_t bytes);
+  tsr__buffer *(*open_shared)(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                              tsr__error *error);
   void (*free)(tsr_runtime *rt, void *devices);
   void (*leave)(tsr_runtime *rt, void *devices);
 } library;
@@ -104,6 +107,7 @@ __attribute__((constructor)) static void find_library(void)
   next_one("tsr__devices_install", &library.install);
   next_one("tsr__pool_take", &library.take);
   next_one("tsr__pool_give", &library.give);
+  next_one("tsr__cpu_open_shared", &library.open_shared);
 }
 
 /* ---- open and shut --------------------------------------------------------------------------- */
@@ -386,12 +390,13 @@ static void guard_theirs(arena *a, const tsr__buffer *opened)
   shut(b);
 }
 
-static tsr__buffer *hidden_open_shared(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
-                                       tsr__error *error)
+tsr__buffer *tsr__cpu_open_shared(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                                  tsr__error *error)
 {
-  tsr__buffer *opened = real_ops.open_shared(rt, device, handle, bytes, error);
+  tsr__buffer *opened = library.open_shared(rt, device, handle, bytes, error);
   pthread_mutex_lock(&guard.lock);
-  if (opened && bytes) guard_theirs(arena_of(tsr__cpu_of(rt), NULL), opened);
+  arena *a = arena_of(tsr__cpu_of(rt), NULL);
+  if (a && opened && bytes) guard_theirs(a, opened);
   pthread_mutex_unlock(&guard.lock);
   return opened;
 }
@@ -493,8 +498,11 @@ void guard_fail_staging(int nth)
 
 static void hidden_give(tsr__buffer *buffer)
 {
+  pthread_mutex_lock(&guard.lock);
   const block *b = block_at(tsr__cpu_data(buffer));
-  if (b && b->filled) misuse("# a buffer was released before its staging buffer\n");
+  bool filled = b && b->filled;
+  pthread_mutex_unlock(&guard.lock);
+  if (filled) misuse("# a buffer was released before its staging buffer\n");
   enter();
   real_ops.give(buffer);
   leave();
@@ -681,7 +689,6 @@ static void fill_ops(void)
   hidden_ops.mask_find = hidden_mask_find;
   hidden_ops.compact = hidden_compact;
   hidden_ops.mask_first = hidden_mask_first;
-  hidden_ops.open_shared = hidden_open_shared;
   hidden_ops.rows = &hidden_rows;
 }
 
@@ -724,6 +731,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   tsr_status status = library.install(rt);
   tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+  if (!status && empty_asked()) return empty_install(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);

@@ -9,7 +9,8 @@
  * writes afterwards dies by SIGSEGV, and a release of the buffer before that aborts.
  *
  * Executables of tests/law, and others whose source says "Guards the devices", define
- * tsr__devices_install, tsr__pool_take and tsr__pool_give for the library, which calls those. */
+ * tsr__devices_install, tsr__pool_take, tsr__pool_give and tsr__cpu_open_shared for the library,
+ * which calls those. */
 #ifndef TESTS_SUPPORT_GUARDED_DEVICES_H
 #define TESTS_SUPPORT_GUARDED_DEVICES_H
 

@@ -55,6 +55,7 @@ typedef struct tsr__bind {
   bool plan;            /* for explaining: visits all that the rows are made of, and makes none */
   bool stage;           /* of another terminal, which made the rows that it stands on */
   tsr__peers_task task; /* of several processes: what all of them must have been asked for */
+  int64_t through_host; /* bytes that were copied to and from the host before */
 } tsr__bind;
 
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */

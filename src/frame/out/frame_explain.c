@@ -18,6 +18,7 @@
  * so that leaving early leaves nothing behind. */
 #include "frame/out/out.h"
 
+#include "kernel/fallback/fallback.h"
 #include "partition/partition.h"
 
 #include <math.h>
@@ -691,6 +692,14 @@ static bool only_sources(const explainer *e)
   return true;
 }
 
+/* Whether rows are sorted, grouped, joined or moved, which kernels of arrays do not do. */
+static bool makes_rows(const explainer *e)
+{
+  for (const tsr__visit *v = e->bind->visits; v; v = v->next)
+    if (v->live && v->made && !is_source(v->df)) return true;
+  return false;
+}
+
 static tsr_status explain(explainer *e)
 {
   tsr_frame *df = e->bind->top;
@@ -707,6 +716,7 @@ static tsr_status explain(explainer *e)
     if (v->live && (v->made || v == top)) status = explain_stretch(e, v);
   if (e->out->length == before && only_sources(e))
     tsr__text_add(e->out, "\nnothing to run: the columns lie there already\n");
+  if (makes_rows(e)) tsr__host_explain_rows(df->node.scope->rt, e->out);
   if (e->guessed)
     tsr__text_add(e->out, "\n~ estimated; steps that a terminal has run are counted\n");
   return status;

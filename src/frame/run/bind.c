@@ -17,6 +17,7 @@
  * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
  * asked for. */
 #include "frame/run/run.h"
+#include "kernel/fallback/fallback.h"
 
 #include <stdio.h>
 
@@ -67,12 +68,17 @@ void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats)
   add_stats(bind->scope, &moved);
 }
 
-/* The figures of a terminal take the place of those of the one before in its home. */
-static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
+/* The figures of a terminal take the place of those of the one before in its home. The bytes of its
+ * programs and of its rows that passed through the host are counted as one. */
+static void hand_over_stats(const tsr__bind *bind, tsr_scope *to)
 {
+  const tsr_scope *from = bind->scope;
   if (!from->run_stats || !to || to->inert) return;
   if (!to->run_stats) to->run_stats = tsr__arena_new(&to->arena, sizeof(tsr_run_stats));
-  if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
+  if (!to->run_stats) return;
+  tsr_run_stats *out = to->run_stats;
+  *out = *(const tsr_run_stats *)from->run_stats;
+  out->bytes_through_host = tsr__host_bytes(to->rt) - bind->through_host;
 }
 
 /* ---- opening and closing ------------------------------------------------------------------ */
@@ -99,6 +105,7 @@ static tsr_status open_terminal(tsr__bind *bind, tsr_frame *df, const char *what
   }
   bind->site = site ? site : df->node.site;
   bind->home = tsr__frame_home(df);
+  bind->through_host = tsr__host_bytes(bind->home->rt);
   bind->scope = tsr_scope_nest_at(bind->home, bind->site);
   if (bind->scope->inert)
     return tsr__frame_refuse(
@@ -171,7 +178,7 @@ tsr_status tsr__bind_close(tsr__bind *bind)
   } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
     tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
   }
-  if (!bind->plan) hand_over_stats(bind->scope, outer);
+  if (!bind->plan) hand_over_stats(bind, outer);
   if (!bind->plan && !status && !tsr__frame_is_source(bind->top)) bind->top->ran = true;
   tsr_scope_close(bind->scope);
   bind->scope = NULL;

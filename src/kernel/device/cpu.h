@@ -6,17 +6,17 @@
 #include "kernel/device/bits.h"
 #include "kernel/device/device.h"
 
-/* A buffer of a CPU device: the header, and where the bytes lie. */
+/* A buffer of a CPU device. */
 typedef struct tsr__cpu_buffer {
   tsr__buffer head;
-  void *data;
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
   void *user;
 } tsr__cpu_buffer;
 
+/* The bytes of a CPU device's buffer, or of the mirror of another one. */
 static inline void *tsr__cpu_data(const tsr__buffer *buffer)
 {
-  return ((const tsr__cpu_buffer *)buffer)->data;
+  return buffer->data;
 }
 
 /* Working memory of one task, kept from run to run; taken and given back newest first, so that
@@ -27,7 +27,8 @@ typedef struct tsr__scratch {
   unsigned char *memory;
 } tsr__scratch;
 
-/* The slot TSR__SLOT_DEVICES of a "cpu:n" runtime. */
+/* The slot TSR__SLOT_HOST. Its `base` is the slot TSR__SLOT_DEVICES of a "cpu:n" runtime; beside
+ * devices of another kind it is host memory and working memory. */
 typedef struct tsr__cpu {
   tsr__devices base;
   tsr__pool **pools;              /* one a device */
@@ -40,7 +41,7 @@ typedef struct tsr__cpu {
 
 static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
 {
-  return rt->slots[TSR__SLOT_DEVICES];
+  return rt->slots[TSR__SLOT_HOST];
 }
 /* NULL when memory is short. */
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size);

@@ -68,7 +68,7 @@ tsr__buffer *tsr__cpu_take(tsr_runtime *rt, int device, size_t bytes, tsr__error
     refuse_pool_bytes(pool, device, size, error);
     return NULL;
   }
-  buffer->data = data;
+  buffer->head.data = data;
   return &buffer->head;
 }
 
@@ -76,9 +76,9 @@ void tsr__cpu_give(tsr__buffer *buffer)
 {
   tsr__cpu_buffer *own = (tsr__cpu_buffer *)buffer;
   if (!buffer->lent)
-    tsr__pool_give(pool_of(buffer->rt, buffer->device), own->data,
+    tsr__pool_give(pool_of(buffer->rt, buffer->device), buffer->data,
                    buffer->bytes ? buffer->bytes : 1);
-  else if (own->release) own->release(own->data, own->user);
+  else if (own->release) own->release(buffer->data, own->user);
   header_free(buffer->rt, own);
 }
 
@@ -88,7 +88,7 @@ tsr__buffer *tsr__cpu_adopt(tsr_runtime *rt, int device, const tsr__foreign *mem
   tsr__cpu_buffer *buffer = header_new(rt, device, memory->bytes);
   if (!buffer) return NULL;
   buffer->head.lent = true;
-  buffer->data = memory->data;
+  buffer->head.data = memory->data;
   buffer->release = memory->release;
   buffer->user = memory->user;
   return &buffer->head;

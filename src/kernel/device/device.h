@@ -26,15 +26,19 @@
 
 /* The header of a buffer: a piece of one device's memory, held by reference. Bool elements are
  * bits, LSB first, in 64-bit words; the unused bits of the last word are undefined. Each kind of
- * device puts the place of the bytes after the header (device/cpu.h); only rooms inside kernel/
- * read it. */
+ * device puts its own fields after the header (device/cpu.h). Only rooms inside kernel/ read `data`
+ * and the fields after `lent`, which are those of a mirror (fallback/mirror.h). */
 typedef struct tsr__buffer {
   _Atomic int refs;
   int device;
   size_t bytes;
   const struct tsr__device_ops *ops; /* the device's table */
   tsr_runtime *rt;
-  bool lent; /* the memory is the user's or another process's */
+  void *data;  /* where the host reads the bytes; NULL: the memory is the device's alone */
+  bool lent;   /* the memory is the user's or another process's */
+  bool filled; /* the mirror has the device's bytes, or is being filled by the host */
+  bool newer;  /* the host wrote to the mirror */
+  int mirrors; /* entries that use the mirror now */
 } tsr__buffer;
 
 /* Bytes that `count` elements take on a device. */
@@ -45,6 +49,7 @@ typedef struct tsr__traffic {
   int64_t bytes;   /* all, escapes included; counted by the copy routine itself */
   int64_t escapes; /* those that depend on elements: bytes of sums that did not fit their fixed
                     * part, elements that a sort moves */
+  int64_t host;    /* no part of `bytes`: between devices and mirrors in host memory */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
@@ -133,9 +138,22 @@ typedef struct tsr__all_reduce tsr__all_reduce;
 typedef struct tsr__call tsr__call;
 struct tsr__program;
 
+/* Work that a device kind may do for some programs and not for others. */
+typedef struct tsr__device_work {
+  enum { TSR__WORK_KERNEL, TSR__WORK_ROUTINE, TSR__WORK_ALL_REDUCE } kind;
+  const struct tsr__program *program;
+  const struct tsr__kernel *kernel; /* of a kernel */
+  int node;                         /* of the others: the routine, the first result */
+} tsr__device_work;
+
+/* A device kind needs `kind`, `take`, `give`, `memory`, `put` and `get`. Every other entry may be
+ * NULL: the host then does the work in mirrors of the buffers (fallback/fallback.h), and the table
+ * that a runtime's devices have is complete. Entries about partials are all there or all NULL. */
 typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
   const struct tsr__row_ops *rows; /* functions that read and write rows: rows/row_ops.h */
+  /* Whether the device does such work, for which it has an entry; NULL: all of it. */
+  bool (*supports)(const tsr__device_work *work);
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*take)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
   /* The memory of a buffer without references goes back to where it came from, and its header goes
@@ -146,6 +164,10 @@ typedef struct tsr__device_ops {
   tsr__buffer *(*adopt)(tsr_runtime *rt, int device, const tsr__foreign *memory);
   /* Bytes in use on a device, their peak and their limit; zeros for a device of another process. */
   tsr_memory (*memory)(const tsr_runtime *rt, int device);
+  /* Bytes of a buffer as they lie there, from byte `at` on, from and to host memory. NULL on CPU
+   * devices: their bytes lie at `data`. */
+  void (*put)(tsr__buffer *to, size_t at, const void *host, size_t bytes);
+  void (*get)(const tsr__buffer *from, size_t at, void *host, size_t bytes);
   /* So many buffers of a size will be in use by turns, for long. A hint. */
   void (*expect)(tsr_runtime *rt, int device, size_t bytes, int count);
   /* Every byte of a buffer becomes `byte`. */
@@ -255,10 +277,11 @@ static inline bool tsr__memory_fits(const tsr_memory *memory, int64_t bytes)
 
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
-  const tsr__device_ops *ops;
-  int count;          /* addressable devices */
-  int first;          /* id of the first of them */
-  tsr__spares values; /* execute's: free values of few parts */
+  const tsr__device_ops *ops; /* complete */
+  const tsr__device_ops *own; /* the kind's table as it is, without the host's entries; NULL: ops */
+  int count;                  /* addressable devices */
+  int first;                  /* id of the first of them */
+  tsr__spares values;         /* execute's: free values of few parts */
 } tsr__devices;
 
 tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */

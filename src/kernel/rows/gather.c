@@ -27,7 +27,7 @@ tsr_status tsr__index_new(tsr_runtime *rt, const tsr__parts *parts, tsr__index *
   out->buffers = (tsr__buffer **)(out->at + parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint32_t);
-    out->buffers[p] = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
+    out->buffers[p] = tsr__cpu_take(rt, parts->device[p], bytes, error);
     if (!out->buffers[p]) {
       tsr__index_free(rt, out);
       return error->status;
@@ -126,16 +126,15 @@ static void drop_gathered(int parts, tsr__buffer **buffers)
 static tsr_status gather_room(tsr_runtime *rt, const gather_job *job, tsr__error *error)
 {
   const tsr__gather *ask = job->ask;
-  const tsr__device_ops *ops = tsr__devices_of(rt)->ops;
   for (int p = 0; p < ask->parts->count; p++) {
     int64_t rows = ask->index->rows[p];
     int device = ask->parts->device[p];
     /* The identity misses nothing. */
     bool nulls = (ask->may_miss && ask->index->at[p]) || (ask->from->valid && ask->from->valid[p]);
-    job->values[p] = ops->take(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
+    job->values[p] = tsr__cpu_take(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
     if (!job->values[p]) return error->status;
     if (!nulls) continue;
-    job->valid[p] = ops->take(rt, device, tsr__device_bytes(TSR_BOOL, rows), error);
+    job->valid[p] = tsr__cpu_take(rt, device, tsr__device_bytes(TSR_BOOL, rows), error);
     if (!job->valid[p]) return error->status;
   }
   return TSR_OK;

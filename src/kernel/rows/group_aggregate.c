@@ -339,7 +339,6 @@ static tsr_status plan_records(job *j, bool all)
 static tsr_status make_result_buffers(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   for (int a = 0; a < ask->count; a++) {
     /* Aggregates over rows and over values in order make their own buffers when they are computed,
      * after the records are read. */
@@ -349,10 +348,10 @@ static tsr_status make_result_buffers(job *j)
       int64_t groups = ask->groups->count[p];
       /* The dtype of the result, not of the column. */
       size_t bytes = tsr__device_bytes(j->reading[a].dtype, groups);
-      j->values[at] = ops->take(j->rt, device, bytes, j->error);
+      j->values[at] = tsr__cpu_take(j->rt, device, bytes, j->error);
       if (!j->values[at]) return j->error->status;
       if (!j->reading[a].least) continue;
-      j->valid[at] = ops->take(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
+      j->valid[at] = tsr__cpu_take(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
       if (!j->valid[at]) return j->error->status;
     }
   }
@@ -819,6 +818,16 @@ struct tsr__group_records {
   job job;
   tsr__aggregate_ask ask; /* a copy: reading has groups of its own */
 };
+
+const tsr__aggregate_ask *tsr__group_records_ask(const tsr__group_records *records)
+{
+  return &records->ask;
+}
+
+tsr_runtime *tsr__group_records_rt(const tsr__group_records *records)
+{
+  return records->job.rt;
+}
 
 /* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
  * sums of floats far apart in size have parts beside the records. The plan knows the values' spans

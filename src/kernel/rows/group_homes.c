@@ -22,9 +22,8 @@ enum { ASK_AFTER = 1 << 14 }; /* keys between two questions whether to go on */
 tsr_status tsr__buffers_of(tsr_runtime *rt, const tsr__parts *parts, tsr_dtype dtype,
                            tsr__buffer **out, tsr__error *error)
 {
-  const tsr__device_ops *ops = tsr__devices_of(rt)->ops;
   for (int p = 0; p < parts->count; p++) {
-    out[p] = ops->take(rt, parts->device[p], tsr__device_bytes(dtype, parts->rows[p]), error);
+    out[p] = tsr__cpu_take(rt, parts->device[p], tsr__device_bytes(dtype, parts->rows[p]), error);
     if (!out[p]) return error->status;
   }
   return TSR_OK;

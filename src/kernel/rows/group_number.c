@@ -38,7 +38,7 @@ void *tsr__loan(tsr__loans *loans, int device, size_t bytes)
     tsr__error_set(loans->error, TSR_ENOMEM, "no memory to group rows; free arrays");
     return NULL;
   }
-  tsr__buffer *buffer = tsr__devices_of(rt)->ops->take(rt, device, bytes, loans->error);
+  tsr__buffer *buffer = tsr__cpu_take(rt, device, bytes, loans->error);
   if (!buffer) return NULL;
   loans->held[loans->count++] = buffer;
   return tsr__cpu_data(buffer);
@@ -278,7 +278,7 @@ static bool tables_room(job *j)
   if (!out->tables || !out->number) return false;
   for (int p = 0; p < j->parts; p++) {
     size_t bytes = sizeof(uint32_t) << j->bits;
-    out->tables[p] = tsr__devices_of(j->rt)->ops->take(j->rt, j->part[p].device, bytes, j->error);
+    out->tables[p] = tsr__cpu_take(j->rt, j->part[p].device, bytes, j->error);
     if (!out->tables[p]) return false;
     out->number[p] = tsr__cpu_data(out->tables[p]);
   }
@@ -623,7 +623,7 @@ static bool make_group_lists(job *j, const tsr__parts *parts)
   if (!out->count || !out->group || !out->buffers || !j->part) return false;
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint32_t);
-    out->buffers[p] = tsr__devices_of(j->rt)->ops->take(j->rt, parts->device[p], bytes, j->error);
+    out->buffers[p] = tsr__cpu_take(j->rt, parts->device[p], bytes, j->error);
     if (!out->buffers[p]) return false;
     out->group[p] = tsr__cpu_data(out->buffers[p]);
   }

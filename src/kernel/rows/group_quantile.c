@@ -308,16 +308,15 @@ static void pick_task(void *user, int64_t task, int worker)
 static bool make_quantile_buffers(job *j, int a, tsr__error *error)
 {
   const tsr__aggregate_ask *ask = j->one->ask;
-  const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   tsr_dtype dtype = tsr__group_dtype(ask->aggs[a].op, j->column->dtype);
   for (int p = 0; p < ask->parts->count; p++) {
     int at = a * ask->parts->count + p, device = ask->parts->device[p];
     int64_t groups = ask->groups->count[p];
     size_t bits = tsr__device_bytes(TSR_BOOL, groups);
-    j->one->values[at] = ops->take(j->rt, device, tsr__device_bytes(dtype, groups), error);
+    j->one->values[at] = tsr__cpu_take(j->rt, device, tsr__device_bytes(dtype, groups), error);
     if (!j->one->values[at]) return false;
     if (ask->aggs[a].op == TSR__GROUP_NUNIQUE) continue;
-    j->one->valid[at] = ops->take(j->rt, device, bits, error);
+    j->one->valid[at] = tsr__cpu_take(j->rt, device, bits, error);
     if (!j->one->valid[at]) return false;
     memset(tsr__cpu_data(j->one->valid[at]), 0, bits);
   }

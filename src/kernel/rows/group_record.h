@@ -81,6 +81,10 @@ bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *st
 void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *into,
                              const tsr__group_record_state *from, int64_t first, int64_t count);
 
+/* The ask of records in the making, and their runtime. */
+const tsr__aggregate_ask *tsr__group_records_ask(const tsr__group_records *records);
+tsr_runtime *tsr__group_records_rt(const tsr__group_records *records);
+
 void tsr__group_record_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
 
 /* Finds `span` of the columns that are summed, from `all` rows or from some of them. */

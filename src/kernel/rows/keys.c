@@ -367,7 +367,7 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
     for (int n = 0; n < 1 + ask->want_null; n++) {
       size_t bytes = n ? tsr__device_bytes(TSR_BOOL, parts->rows[p])
                        : (size_t)parts->rows[p] * (size_t)out->words * sizeof(uint64_t);
-      tsr__buffer *b = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
+      tsr__buffer *b = tsr__cpu_take(rt, parts->device[p], bytes, error);
       if (!b) return error->status;
       out->buffers[2 * p + n] = b;
       (n ? out->null : out->word)[p] = tsr__cpu_data(b);

@@ -15,7 +15,7 @@ tsr_status tsr__packed_column(tsr_runtime *rt, const tsr__packed_word *of, tsr__
     uint64_t *data =
         of->word < packed->words ? tsr__packed_words(packed, p, of->word, rows) : packed->null[p];
     tsr__foreign memory = { .data = data, .bytes = (size_t)rows * sizeof(uint64_t) };
-    out[p] = tsr__devices_of(rt)->ops->adopt(rt, of->parts->device[p], &memory);
+    out[p] = tsr__cpu_adopt(rt, of->parts->device[p], &memory);
     if (!out[p]) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
   }
   return TSR_OK;
@@ -29,8 +29,7 @@ tsr_status tsr__packed_came(tsr_runtime *rt, const tsr__keys_came *came, tsr__pa
     tsr__buffer **first = &came->columns[p];
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint64_t);
     if (came->words > 1) {
-      tsr__buffer *all =
-          tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes * (size_t)came->words, error);
+      tsr__buffer *all = tsr__cpu_take(rt, parts->device[p], bytes * (size_t)came->words, error);
       if (!all) return error->status;
       for (int w = 0; w < came->words; w++) {
         tsr__buffer **one = &came->columns[w * parts->count + p];

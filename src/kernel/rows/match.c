@@ -181,8 +181,7 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 tsr_status tsr__match_take(tsr__matched *m, int p, int which, int64_t bytes, tsr__error *error)
 {
   tsr__match_table *t = &m->table[p];
-  const tsr__device_ops *ops = tsr__devices_of(m->rt)->ops;
-  t->memory[which] = ops->take(m->rt, t->device, (size_t)bytes, error);
+  t->memory[which] = tsr__cpu_take(m->rt, t->device, (size_t)bytes, error);
   return t->memory[which] ? TSR_OK : error->status;
 }
 
@@ -488,7 +487,7 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
       continue;
     }
     size_t bytes = tsr__device_bytes(from->dtype, m->rows[p]);
-    values[p] = tsr__devices_of(m->rt)->ops->take(m->rt, m->table[p].device, bytes, error);
+    values[p] = tsr__cpu_take(m->rt, m->table[p].device, bytes, error);
     if (!values[p]) status = error->status;
   }
   if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_rows_task, &k))

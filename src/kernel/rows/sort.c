@@ -317,7 +317,6 @@ static bool level_room(sorter *s, const segment *g)
   lane *l = &s->lanes[g->part];
   int to = g->level & 1, device = s->parts->device[g->part];
   size_t rows = (size_t)s->parts->rows[g->part];
-  const tsr__device_ops *ops = tsr__devices_of(s->rt)->ops;
   tsr__buffer **own = s->buffers + LANE_BUFFERS * g->part;
   struct {
     int slot;
@@ -325,7 +324,7 @@ static bool level_room(sorter *s, const segment *g)
   } want[] = { { 2 * to, rows * 8 }, { 2 * to + 1, rows * 4 }, { 4, rows * 2 } };
   for (int i = 0; i < 3; i++) {
     tsr__buffer **slot = &own[want[i].slot];
-    if (!*slot) *slot = ops->take(s->rt, device, want[i].bytes, s->error);
+    if (!*slot) *slot = tsr__cpu_take(s->rt, device, want[i].bytes, s->error);
     if (!*slot) return false;
   }
   l->word[to] = tsr__cpu_data(own[2 * to]);
@@ -510,9 +509,8 @@ static tsr_status chain_new(sorter *s, chain *c)
   c->word = (const uint64_t **)(c->buffers + parts);
   c->taken = (uint64_t **)(c->word + parts);
   for (int p = 0; p < parts; p++) {
-    c->buffers[p] =
-        tsr__devices_of(s->rt)->ops->take(s->rt, s->parts->device[p],
-                                          (size_t)s->parts->rows[p] * sizeof(uint64_t), s->error);
+    c->buffers[p] = tsr__cpu_take(s->rt, s->parts->device[p],
+                                  (size_t)s->parts->rows[p] * sizeof(uint64_t), s->error);
     if (!c->buffers[p]) return s->error->status;
     c->taken[p] = tsr__cpu_data(c->buffers[p]);
   }

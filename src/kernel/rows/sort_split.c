@@ -261,7 +261,7 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_
   if (!out->dest) return no_split_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint16_t);
-    out->dest[p] = tsr__devices_of(rt)->ops->take(rt, parts->device[p], bytes, error);
+    out->dest[p] = tsr__cpu_take(rt, parts->device[p], bytes, error);
     if (!out->dest[p]) return error->status;
   }
   return TSR_OK;

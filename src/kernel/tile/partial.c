@@ -102,7 +102,7 @@ static bool send_partial_rows(const tsr__sending *s)
   size_t bytes = tsr__rows_bytes(most ? most : 1);
   /* The stage is the receiving device's: that is where the memory limit is to count it. */
   tsr__error none = { .status = TSR_OK };
-  tsr__buffer *stage = tsr__devices_of(into->rt)->ops->take(into->rt, into->device, bytes, &none);
+  tsr__buffer *stage = tsr__cpu_take(into->rt, into->device, bytes, &none);
   if (!stage) return false;
   bool good = true;
   for (int k = 0; k < into->ops->rows; k++) {
@@ -177,12 +177,12 @@ static void fill_partial_task(void *user, int64_t task, int worker)
   p->ops->none(p, from, all - from < FILLED ? all : from + FILLED);
 }
 
-/* With room for as many elements, which hold anything. */
+/* With room for as many elements, which hold anything. Its memory is the host's, also where the
+ * devices are of a kind without accumulators. */
 static tsr__partial *partial_room(const tsr__partial *plan, tsr__error *error)
 {
   tsr__error none = { .status = TSR_OK };
-  tsr__buffer *memory =
-      tsr__devices_of(plan->rt)->ops->take(plan->rt, plan->device, HEADER + plan->bytes, &none);
+  tsr__buffer *memory = tsr__cpu_take(plan->rt, plan->device, HEADER + plan->bytes, &none);
   if (!memory) {
     tsr__error_set(error, TSR_ENOMEM,
                    "device %d has no memory for the %lld partial results of a "
@@ -215,12 +215,11 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   return p;
 }
 
-/* Escapes lie in the heap, which no peer can read: they are copied to the device. */
+/* Escapes lie in the heap, which no peer can read: they are copied to memory of the devices. */
 static tsr__buffer *copy_escapes(const tsr__partial *p, tsr__error *error)
 {
   size_t count = p->rows[0].escape_count, both = count + p->rows[1].escape_count;
-  tsr__buffer *copy =
-      tsr__devices_of(p->rt)->ops->take(p->rt, p->device, both * sizeof(tsr__escape), error);
+  tsr__buffer *copy = tsr__cpu_take(p->rt, p->device, both * sizeof(tsr__escape), error);
   if (!copy) return NULL;
   tsr__escape *to = tsr__cpu_data(copy);
   for (size_t i = 0; i < both; i++)
@@ -231,17 +230,16 @@ static tsr__buffer *copy_escapes(const tsr__partial *p, tsr__error *error)
 tsr_status tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out, tsr__buffer **copy,
                              tsr__error *error)
 {
-  const tsr__device_ops *ops = tsr__devices_of(p->rt)->ops;
   *copy = NULL;
   *out = (tsr__partial_told){ .failed = 0 };
   for (int i = 0; i < p->ops->rows; i++) {
     out->escape_count[i] = p->rows[i].escape_count;
     out->failed |= (uint64_t)p->rows[i].failed << i;
   }
-  ops->share(p->memory, &out->memory);
+  tsr__cpu_share(p->memory, &out->memory);
   if (!out->escape_count[0] && !out->escape_count[1]) return TSR_OK;
   *copy = copy_escapes(p, error);
-  if (*copy) ops->share(*copy, &out->escapes);
+  if (*copy) tsr__cpu_share(*copy, &out->escapes);
   return *copy ? TSR_OK : error->status;
 }
 
@@ -249,9 +247,8 @@ tsr_status tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out, tsr_
 static tsr__buffer *open_far(const tsr__partial *p, uint64_t handle, size_t first, size_t bytes,
                              tsr__error *error)
 {
-  const tsr__device_ops *ops = tsr__devices_of(p->rt)->ops;
-  tsr__buffer *opened = ops->open_shared(p->rt, p->device, handle, first + bytes, error);
-  if (opened) ops->fetch(opened, &(tsr__byte_runs){ first, bytes, 1, 0 });
+  tsr__buffer *opened = tsr__cpu_open_shared(p->rt, p->device, handle, first + bytes, error);
+  if (opened) tsr__cpu_fetch(opened, &(tsr__byte_runs){ first, bytes, 1, 0 });
   return opened;
 }
 

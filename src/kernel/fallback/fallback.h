@@ -1,0 +1,78 @@
+/* Devices of a kind that cannot do everything: the host does the rest.
+ *
+ *   an entry of the runtime's table calls
+ *     the kind's own entry     where the kind has one and supports this work
+ *     the CPU's function       otherwise, on mirrors of the buffers
+ *
+ *   device   [ operand ]                    [ result ]
+ *                |  get                         ^  put       bytes are counted: tsr__host_bytes
+ *   host     [ mirror ]  -> CPU's entry -> [ mirror ]
+ *
+ * Accumulators of a kind without entries for them, and the lists of rows (packed keys, indices,
+ * groups, records), lie in host memory and never on the device; columns are the device's.
+ *
+ * A new kind of devices begins with five functions and adds those that are worth it:
+ *
+ *   take, give, memory     buffers of the kind; `ops` of a header is the runtime's table, `data` is
+ *                          NULL, and the kind's own fields follow the header
+ *   put, get               any range of bytes, over when the call returns; for different buffers on
+ *                          several threads at once; they call no entry of the table
+ *   from_host, to_host     worth it where boxes are no runs of bytes; bools are bits on the device
+ *   copy, assemble         worth it first of the rest: moves between devices then stay there
+ *   fill, number           constants that are not worth a copy
+ *   run, call, all_reduce  with `supports`, one kernel, routine or reduction after the other;
+ *                          kernels with accumulators need the entries about partials as well
+ *   map, unmap             where the host can read the memory in place
+ *   staging_open, _close   where the host can fill the memory in place, or has memory for transfers
+ *   share, open_shared,    for runtimes of several processes, which are refused without these
+ *   fetch
+ *   adopt                  where devices can read the user's memory; else it is copied once
+ *   rows                   any of the entries; each gets columns on devices, and lists on the host
+ *
+ * An own entry is called on buffers of its kind alone, and mirrors that were written to are brought
+ * back before. The entry may be called by several threads at once, on one receiver too.
+ *
+ * An entry without a status cannot say that the host has no memory for a mirror. The runtime then
+ * keeps that error: every later run and read fails with it (tsr__devices_check). */
+#ifndef TSR_KERNEL_FALLBACK_H
+#define TSR_KERNEL_FALLBACK_H
+
+#include "kernel/device/device.h"
+#include "kernel/fuse/schedule.h"
+
+/* A kind of devices, for a runtime whose CPU devices are installed. */
+typedef struct tsr__device_kind {
+  const tsr__device_ops *ops;                  /* borrowed; entries may be NULL as device.h says */
+  void *state;                                 /* the kind's: tsr__kind_state */
+  void (*close)(tsr_runtime *rt, void *state); /* when the runtime closes; NULL: nothing to do */
+} tsr__device_kind;
+
+/* Makes the runtime's devices those of a kind, as many as there are CPU devices. */
+tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind);
+void *tsr__kind_state(const tsr_runtime *rt);
+
+/* Bytes that were copied between devices and mirrors until now. */
+int64_t tsr__host_bytes_of(const tsr__devices *devices);
+static inline int64_t tsr__host_bytes(const tsr_runtime *rt)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  return devices->own ? tsr__host_bytes_of(devices) : 0;
+}
+
+/* Error: TSR_ENOMEM once a mirror found no memory. */
+tsr_status tsr__mirrors_check(const tsr__devices *devices, tsr__error *error);
+static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  return devices->own ? tsr__mirrors_check(devices, error) : TSR_OK;
+}
+
+/* Whether the host does some work because the devices' kind lacks it. */
+bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work);
+/* Adds a line for each kind of step that the host does; nothing on CPU devices. */
+void tsr__host_explain(const tsr_runtime *rt, const tsr__program *program,
+                       const tsr__schedule *schedule, tsr__text *out);
+/* Adds the same for functions of rows. */
+void tsr__host_explain_rows(const tsr_runtime *rt, tsr__text *out);
+
+#endif

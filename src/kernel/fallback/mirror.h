@@ -1,0 +1,88 @@
+/* Inside kernel/: mirrors, the copies in host memory of buffers that only their device can read.
+ *
+ * A function of type tsr__touch_fn lists the buffers of an ask, those that are read first. One walk
+ * over this list brings the mirrors, another brings results back, so that an entry says once which
+ * buffers it uses. The CPU's functions find a mirror at the buffer's `data` and need no other ask.
+ *
+ * All entries that use a buffer at one time share its mirror: it is filled when the first comes and
+ * brought back when the last goes. Buffers of host memory may stand in any list: nothing happens to
+ * them. */
+#ifndef TSR_KERNEL_MIRROR_H
+#define TSR_KERNEL_MIRROR_H
+
+#include "kernel/fallback/fallback.h"
+
+/* Devices beside the CPU's: the slot TSR__SLOT_DEVICES. */
+typedef struct tsr__other {
+  tsr__devices base;
+  tsr__device_ops ops; /* complete */
+  tsr__device_kind kind;
+  pthread_mutex_t lock; /* guards the fields of mirrors */
+  _Atomic int64_t bytes;
+  _Atomic bool lost; /* a mirror found no memory */
+} tsr__other;
+
+static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_DEVICES];
+}
+static inline const tsr__device_ops *tsr__own_of(const tsr_runtime *rt)
+{
+  return tsr__devices_of(rt)->own;
+}
+
+/* Whether the host reads a buffer's memory in place. */
+static inline bool tsr__on_host(const tsr__buffer *buffer)
+{
+  return !buffer->ops->get;
+}
+
+enum tsr__use {
+  TSR__READS,
+  TSR__WRITES, /* all of it, so that nothing is brought before */
+  TSR__CHANGES
+};
+
+typedef struct tsr__touch {
+  enum { TSR__TOUCH_BEFORE, TSR__TOUCH_AFTER, TSR__TOUCH_OPEN, TSR__TOUCH_CLOSE } step;
+  int64_t count; /* buffers that were opened, or are to be closed */
+  bool good;
+} tsr__touch;
+
+/* NULL is allowed. */
+void tsr__touch_buffer(tsr__touch *touch, const tsr__buffer *buffer, enum tsr__use use);
+void tsr__touch_buffers(tsr__touch *touch, tsr__buffer *const *buffers, int64_t count,
+                        enum tsr__use use);
+
+typedef void tsr__touch_fn(tsr__touch *touch, const void *ask);
+
+/* Whether the device itself can work on all of an ask's buffers. Brings their changed mirrors back
+ * before. */
+bool tsr__device_can(tsr__touch_fn *fn, const void *ask);
+/* Fills the open mirrors of buffers that the device wrote. */
+void tsr__device_did(tsr__touch_fn *fn, const void *ask);
+/* Makes the mirrors. False: no memory, and nothing is held. */
+bool tsr__mirrors_open(tsr__touch_fn *fn, const void *ask);
+/* The same for an entry without a status: a failure is kept for tsr__devices_check. */
+bool tsr__mirrors_open_or_lose(tsr_runtime *rt, tsr__touch_fn *fn, const void *ask);
+void tsr__mirrors_close(tsr__touch_fn *fn, const void *ask);
+/* Frees the mirror that a buffer still has when its last reference goes. */
+void tsr__mirror_drop(tsr__buffer *buffer);
+/* Whether a range of bytes was copied straight from or to a device's memory: not where a mirror is
+ * in use. */
+bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t bytes);
+bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t bytes);
+
+/* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays. Error:
+ * TSR_ENOMEM, nothing replaced. */
+tsr_status tsr__bring_to_host(tsr__buffer **buffer, tsr__error *error);
+tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error);
+
+tsr_status tsr__no_mirror(tsr__error *error); /* sets and returns TSR_ENOMEM */
+
+/* The table's entries for rows (rows_on_host.c). */
+extern const struct tsr__row_ops tsr__rows_or_host;
+/* Completes the other entries (on_host.c). */
+void tsr__complete(tsr__device_ops *ops);
+
+#endif

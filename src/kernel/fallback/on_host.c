@@ -1,0 +1,465 @@
+/* The entries of a device table but those for rows: the kind's own where it can, else the CPU's in
+ * mirrors.
+ *
+ * An entry lists its buffers once (touch_*), reads before writes, and names the two functions.
+ *
+ *   entry                      reads                          writes             changes
+ *   fill, staging_open                                        the buffer
+ *   number, from_host                                                            the buffer
+ *   map, to_host, mask_count,  the buffer
+ *   mask_find
+ *   copy, pick, disperse       list of rows, the sender                          receivers
+ *   assemble                   every piece of every part                         the parts
+ *   compact, mask_first        the mask, the column                              the result
+ *   run                        operands                       results
+ *   call                       operands                       results
+ *   all_reduce                 whole shards                   results            a share of them
+ *
+ * Bytes of a buffer that is written are not brought to the mirror, those of one that is changed
+ * are: several calls may fill parts of one receiver, and bools share words. */
+#include "kernel/fallback/mirror.h"
+
+#include "kernel/device/cpu.h"
+#include "kernel/routine/routine.h"
+#include "kernel/tile/partial.h"
+
+/* Runs `own` on the device if the kind has the entry and all buffers of the ask are the device's,
+ * else `host` in mirrors. For entries without a status. */
+#define EITHER(rt, entry, touch, ask, own, host)                 \
+  do {                                                           \
+    if (tsr__own_of(rt)->entry && tsr__device_can(touch, ask)) { \
+      own;                                                       \
+      tsr__device_did(touch, ask);                               \
+    } else if (tsr__mirrors_open_or_lose(rt, touch, ask)) {      \
+      host;                                                      \
+      tsr__mirrors_close(touch, ask);                            \
+    }                                                            \
+  } while (0)
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static void give_mirrored(tsr__buffer *buffer)
+{
+  tsr__mirror_drop(buffer);
+  tsr__own_of(buffer->rt)->give(buffer);
+}
+
+/* A copy takes the place of memory that the device cannot reach. */
+static tsr__buffer *adopt_copy(tsr_runtime *rt, int device, const tsr__foreign *memory)
+{
+  tsr__error none = { .status = TSR_OK };
+  tsr__buffer *buffer = tsr__own_of(rt)->take(rt, device, memory->bytes, &none);
+  if (!buffer) return NULL;
+  tsr__own_of(rt)->put(buffer, 0, memory->data, memory->bytes);
+  if (memory->release) memory->release(memory->data, memory->user);
+  return buffer;
+}
+
+/* The entry is a hint, which a kind may ignore. */
+static void expect_nothing(tsr_runtime *rt, int device, size_t bytes, int count)
+{
+  (void)rt, (void)device, (void)bytes, (void)count;
+}
+
+static void touch_written(tsr__touch *t, const void *ask)
+{
+  tsr__touch_buffer(t, ask, TSR__WRITES);
+}
+
+static void touch_changed(tsr__touch *t, const void *ask)
+{
+  tsr__touch_buffer(t, ask, TSR__CHANGES);
+}
+
+static void touch_read(tsr__touch *t, const void *ask)
+{
+  tsr__touch_buffer(t, ask, TSR__READS);
+}
+
+static void fill_either(tsr__buffer *buffer, uint8_t byte)
+{
+  EITHER(buffer->rt, fill, touch_written, buffer, tsr__own_of(buffer->rt)->fill(buffer, byte),
+         tsr__cpu_fill(buffer, byte));
+}
+
+static void number_either(tsr__buffer *buffer, int64_t first, int64_t count)
+{
+  EITHER(buffer->rt, number, touch_changed, buffer,
+         tsr__own_of(buffer->rt)->number(buffer, first, count),
+         tsr__cpu_number(buffer, first, count));
+}
+
+/* The mirror stays until tsr__device_ops.unmap, or goes with the buffer. */
+static const void *map_mirror(tsr__buffer *buffer)
+{
+  const tsr__device_ops *own = tsr__own_of(buffer->rt);
+  if (tsr__on_host(buffer)) return buffer->data;
+  if (own->map && tsr__device_can(touch_read, buffer)) return own->map(buffer);
+  bool open = tsr__mirrors_open_or_lose(buffer->rt, touch_read, buffer);
+  return open ? buffer->data : NULL;
+}
+
+static void unmap_mirror(tsr__buffer *buffer)
+{
+  const tsr__device_ops *own = tsr__own_of(buffer->rt);
+  if (tsr__on_host(buffer)) return;
+  if (own->map) own->unmap(buffer);
+  else tsr__mirrors_close(touch_read, buffer);
+}
+
+/* The mirror stays until the staging buffer is given or dropped. */
+static void *staging_mirror(tsr__buffer *buffer, bool keeps, tsr__error *error)
+{
+  const tsr__device_ops *own = tsr__own_of(buffer->rt);
+  tsr__touch_fn *touch = keeps ? touch_changed : touch_written;
+  if (tsr__on_host(buffer)) return buffer->data;
+  if (own->staging_open && tsr__device_can(touch, buffer))
+    return own->staging_open(buffer, keeps, error);
+  if (tsr__mirrors_open(touch, buffer)) return buffer->data;
+  tsr__no_mirror(error);
+  return NULL;
+}
+
+static void close_staging_mirror(tsr__buffer *buffer, void *memory, bool filled)
+{
+  const tsr__device_ops *own = tsr__own_of(buffer->rt);
+  if (tsr__on_host(buffer)) return;
+  if (own->staging_open) own->staging_close(buffer, memory, filled);
+  else tsr__mirrors_close(touch_written, buffer);
+}
+
+/* ---- other processes ------------------------------------------------------------------------- */
+
+/* A kind that can share memory has all three entries (complete.c): these are for one process. */
+static bool share_nothing(const tsr__buffer *buffer, uint64_t *handle)
+{
+  (void)buffer, (void)handle;
+  return false;
+}
+
+static tsr__buffer *open_nothing(tsr_runtime *rt, int device, uint64_t handle, size_t bytes,
+                                 tsr__error *error)
+{
+  (void)device, (void)handle, (void)bytes;
+  tsr__error_set(error, TSR_EUNSUPPORTED, "devices of kind %s share no memory between processes",
+                 tsr__own_of(rt)->kind);
+  return NULL;
+}
+
+static void fetch_nothing(const tsr__buffer *opened, const tsr__byte_runs *runs)
+{
+  (void)opened, (void)runs;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Whether a box is one run of elements of a dense array, which begins at `at`. */
+static bool is_run(const tsr__box_copy *copy, const int64_t *dims, const int64_t *start,
+                   int64_t *at)
+{
+  bool whole = true, run = true; /* whole: all dims seen until now */
+  int64_t stride = 1;
+  *at = 0;
+  for (int d = copy->rank - 1; d >= 0; d--) {
+    run = run && (whole || copy->size[d] == 1);
+    whole = whole && copy->size[d] == dims[d];
+    *at += start[d] * stride;
+    stride *= dims[d];
+  }
+  return run;
+}
+
+/* A box that is a run on both sides, in bytes. Bools are bits on one side alone. */
+typedef struct straight {
+  size_t from, to, bytes;
+} straight;
+
+static bool goes_straight(const tsr__box_copy *copy, straight *out)
+{
+  int64_t from, to, count = 1;
+  if (copy->dtype == TSR_BOOL || copy->from_step) return false;
+  if (!is_run(copy, copy->from_dims, copy->from_start, &from)) return false;
+  if (!is_run(copy, copy->to_dims, copy->to_start, &to)) return false;
+  for (int d = 0; d < copy->rank; d++) count *= copy->size[d];
+  size_t size = tsr_dtype_size(copy->dtype);
+  *out = (straight){ (size_t)from * size, (size_t)to * size, (size_t)count * size };
+  return true;
+}
+
+/* Bytes that go straight pass no mirror: they are the user's copy, which every device needs, and do
+ * not count as work of the host. */
+static void from_host_either(const tsr__box_copy *copy, const void *host, tsr__buffer *to)
+{
+  straight s;
+  if (goes_straight(copy, &s) && tsr__put_straight(to, s.to, (const char *)host + s.from, s.bytes))
+    return;
+  EITHER(to->rt, from_host, touch_changed, to, tsr__own_of(to->rt)->from_host(copy, host, to),
+         tsr__cpu_from_host(copy, host, to));
+}
+
+static void to_host_either(const tsr__box_copy *copy, const tsr__buffer *from, void *host)
+{
+  straight s;
+  if (goes_straight(copy, &s) && tsr__get_straight(from, s.from, (char *)host + s.to, s.bytes))
+    return;
+  EITHER(from->rt, to_host, touch_read, from, tsr__own_of(from->rt)->to_host(copy, from, host),
+         tsr__cpu_to_host(copy, from, host));
+}
+
+typedef struct copying {
+  const tsr__buffer *list, *from; /* list: rows or destinations; NULL: none */
+  tsr__buffer *const *to;
+  int count;
+} copying;
+
+/* Receivers are filled piece by piece, by several calls at once: their other bytes must stay. */
+static void touch_copying(tsr__touch *t, const void *ask)
+{
+  const copying *c = ask;
+  tsr__touch_buffer(t, c->list, TSR__READS);
+  tsr__touch_buffer(t, c->from, TSR__READS);
+  tsr__touch_buffers(t, c->to, c->count, TSR__CHANGES);
+}
+
+static void copy_either(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+                        tsr__traffic *traffic)
+{
+  const copying ask = { NULL, from, &to, 1 };
+  EITHER(to->rt, copy, touch_copying, &ask, tsr__own_of(to->rt)->copy(copy, from, to, traffic),
+         tsr__cpu_copy(copy, from, to, traffic));
+}
+
+static void pick_either(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
+                        tsr__traffic *traffic)
+{
+  const copying ask = { pick->rows, from, &to, 1 };
+  EITHER(to->rt, pick, touch_copying, &ask, tsr__own_of(to->rt)->pick(pick, from, to, traffic),
+         tsr__cpu_pick(pick, from, to, traffic));
+}
+
+static void disperse_either(const tsr__disperse *job, const tsr__buffer *from,
+                            tsr__buffer *const *to, tsr__traffic *traffic)
+{
+  const copying ask = { job->dest, from, to, job->parts };
+  EITHER(from->rt, disperse, touch_copying, &ask,
+         tsr__own_of(from->rt)->disperse(job, from, to, traffic),
+         tsr__cpu_disperse(job, from, to, traffic));
+}
+
+typedef struct assembling {
+  const tsr__assembly *parts;
+  int count;
+  tsr__buffer *const *from;
+} assembling;
+
+/* Every piece of a part, each once. */
+static void touch_pieces(tsr__touch *t, const tsr__piece_grid *pieces, tsr__buffer *const *from)
+{
+  int index[TSR_MAX_RANK] = { 0 }, d;
+  for (d = 0; d < pieces->rank; d++)
+    if (!pieces->counts[d]) return;
+  do {
+    int position = 0;
+    for (d = 0; d < pieces->rank; d++) position += pieces->overlaps[d][index[d]].offset;
+    tsr__touch_buffer(t, from[position == pieces->leader ? pieces->own : position], TSR__READS);
+    for (d = pieces->rank - 1; d >= 0 && ++index[d] == pieces->counts[d]; d--) index[d] = 0;
+  } while (d >= 0);
+}
+
+static void touch_assembling(tsr__touch *t, const void *ask)
+{
+  const assembling *a = ask;
+  for (int i = 0; i < a->count; i++) touch_pieces(t, &a->parts[i].pieces, a->from);
+  for (int i = 0; i < a->count; i++) tsr__touch_buffer(t, a->parts[i].to, TSR__CHANGES);
+}
+
+static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                            tsr__traffic *traffic)
+{
+  const assembling ask = { parts, count, from };
+  bool all = true;
+  if (!count) return true;
+  tsr_runtime *rt = parts->to->rt;
+  EITHER(rt, assemble, touch_assembling, &ask,
+         all = tsr__own_of(rt)->assemble(parts, count, from, traffic),
+         all = tsr__cpu_assemble(parts, count, from, traffic));
+  return all;
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+static int64_t mask_count_either(const tsr__buffer *mask, int64_t rows)
+{
+  int64_t count = 0;
+  EITHER(mask->rt, mask_count, touch_read, mask,
+         count = tsr__own_of(mask->rt)->mask_count(mask, rows),
+         count = tsr__cpu_mask_count(mask, rows));
+  return count;
+}
+
+static int64_t mask_find_either(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n)
+{
+  int64_t at = rows;
+  EITHER(mask->rt, mask_find, touch_read, mask,
+         at = tsr__own_of(mask->rt)->mask_find(mask, rows, bit, n),
+         at = tsr__cpu_mask_find(mask, rows, bit, n));
+  return at;
+}
+
+static void compact_either(const tsr__compact *job)
+{
+  const copying ask = { job->mask, job->from, &job->to, 1 };
+  EITHER(job->to->rt, compact, touch_copying, &ask, tsr__own_of(job->to->rt)->compact(job),
+         tsr__cpu_compact(job));
+}
+
+static void mask_first_either(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)
+{
+  const copying ask = { NULL, mask, &to, 1 };
+  EITHER(to->rt, mask_first, touch_copying, &ask,
+         tsr__own_of(to->rt)->mask_first(mask, rows, keep, to),
+         tsr__cpu_mask_first(mask, rows, keep, to));
+}
+
+/* ---- kernels, routines, all-reduces ---------------------------------------------------------- */
+
+/* A result may take the memory of an operand: all operands of a part come first. */
+static void touch_run(tsr__touch *t, const void *ask)
+{
+  const tsr__run *run = ask;
+  const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
+  for (int p = 0; p < run->part_count; p++) {
+    tsr__touch_buffers(t, run->parts[p].inputs, io->input_count, TSR__READS);
+    tsr__touch_buffers(t, run->parts[p].outputs, io->output_count, TSR__WRITES);
+  }
+}
+
+/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
+static tsr_status run_either(const tsr__run *run, tsr__error *error)
+{
+  const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
+                                  .program = run->program,
+                                  .kernel = run->kernel };
+  tsr_status status = tsr__devices_check(run->rt, error);
+  if (status) return status;
+  if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
+    status = tsr__own_of(run->rt)->run(run, error);
+    tsr__device_did(touch_run, run);
+    return status;
+  }
+  if (!tsr__mirrors_open(touch_run, run)) return tsr__no_mirror(error);
+  status = tsr__cpu_run(run, error);
+  tsr__mirrors_close(touch_run, run);
+  return status;
+}
+
+/* Results that nobody reads have no buffer, nor have shards of other processes. */
+static void touch_call(tsr__touch *t, const void *ask)
+{
+  const tsr__call *call = ask;
+  const tsr__gnode *node = tsr__call_node(call);
+  int outs = node->result_count ? node->result_count : 1;
+  for (int p = 0; p < call->part_count; p++) {
+    const tsr__call_part *part = &call->parts[p];
+    for (int i = 0; i < node->in_count; i++) tsr__touch_buffer(t, part->in[i].buffer, TSR__READS);
+    for (int i = 0; i < outs; i++) tsr__touch_buffer(t, part->out[i].buffer, TSR__WRITES);
+  }
+}
+
+static tsr_status call_either(const tsr__call *call, tsr__error *error)
+{
+  const tsr__device_work work = { .kind = TSR__WORK_ROUTINE,
+                                  .program = call->program,
+                                  .node = call->node };
+  tsr_status status = tsr__devices_check(call->rt, error);
+  if (status) return status;
+  if (!tsr__host_does(call->rt, &work) && tsr__device_can(touch_call, call)) {
+    status = tsr__own_of(call->rt)->call(call, error);
+    tsr__device_did(touch_call, call);
+    return status;
+  }
+  if (!tsr__mirrors_open(touch_call, call)) return tsr__no_mirror(error);
+  status = tsr__cpu_call(call, error);
+  tsr__mirrors_close(touch_call, call);
+  return status;
+}
+
+/* A share that is one of several leaves the other elements to other processes. */
+static void touch_all_reduce(tsr__touch *t, const void *ask)
+{
+  const tsr__all_reduce *c = ask;
+  bool whole = c->share.index == 0 && c->share.count == 1;
+  for (int m = 0; c->elements && m < c->member_count; m++)
+    tsr__touch_buffers(t, c->elements[m], c->accum_count, TSR__READS);
+  for (int m = 0; m < c->member_count; m++)
+    tsr__touch_buffers(t, c->outputs[m], c->final_count, whole ? TSR__WRITES : TSR__CHANGES);
+}
+
+static tsr_status all_reduce_either(const tsr__all_reduce *combine, tsr__traffic *traffic,
+                                    tsr__error *error)
+{
+  const tsr__device_work work = { .kind = TSR__WORK_ALL_REDUCE,
+                                  .program = combine->program,
+                                  .node = combine->finals[0] };
+  tsr_status status = tsr__devices_check(combine->rt, error);
+  if (status) return status;
+  if (!tsr__host_does(combine->rt, &work) && tsr__device_can(touch_all_reduce, combine)) {
+    status = tsr__own_of(combine->rt)->all_reduce(combine, traffic, error);
+    tsr__device_did(touch_all_reduce, combine);
+    return status;
+  }
+  if (!tsr__mirrors_open(touch_all_reduce, combine)) return tsr__no_mirror(error);
+  status = tsr__cpu_all_reduce(combine, traffic, error);
+  tsr__mirrors_close(touch_all_reduce, combine);
+  return status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Accumulators in host memory, for a kind without its own. */
+static void put_host_partials(tsr__device_ops *ops)
+{
+  ops->partial_bytes = tsr__cpu_partial_bytes;
+  ops->partial = tsr__partial_new;
+  ops->partial_free = tsr__partial_free;
+  ops->partial_take = tsr__partial_take;
+  ops->partial_tell = tsr__partial_tell;
+  ops->partial_far = tsr__partial_far;
+}
+
+/* `ops` is the kind's own table. */
+void tsr__complete(tsr__device_ops *ops)
+{
+  if (!ops->partial) put_host_partials(ops);
+  if (!ops->adopt) ops->adopt = adopt_copy;
+  if (!ops->expect) ops->expect = expect_nothing;
+  if (!ops->share) {
+    ops->share = share_nothing;
+    ops->open_shared = open_nothing;
+    ops->fetch = fetch_nothing;
+  }
+  if (!ops->call_axes) ops->call_axes = tsr__cpu_call_axes;
+  if (!ops->call_apart) ops->call_apart = tsr__cpu_call_apart;
+  if (!ops->call_room) ops->call_room = tsr__cpu_call_room;
+  ops->rows = &tsr__rows_or_host;
+  ops->give = give_mirrored;
+  ops->fill = fill_either;
+  ops->number = number_either;
+  ops->map = map_mirror;
+  ops->unmap = unmap_mirror;
+  ops->staging_open = staging_mirror;
+  ops->staging_close = close_staging_mirror;
+  ops->from_host = from_host_either;
+  ops->to_host = to_host_either;
+  ops->copy = copy_either;
+  ops->assemble = assemble_either;
+  ops->pick = pick_either;
+  ops->disperse = disperse_either;
+  ops->run = run_either;
+  ops->call = call_either;
+  ops->all_reduce = all_reduce_either;
+  ops->mask_count = mask_count_either;
+  ops->mask_find = mask_find_either;
+  ops->compact = compact_either;
+  ops->mask_first = mask_first_either;
+}
