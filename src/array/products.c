@@ -22,8 +22,7 @@
  * places of dims, which must stay. */
 static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool windows)
 {
-  while (!windows && tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert &&
-         !x->deleted) {
+  while (!windows && tsr__ops[x->op].permutes && !x->value && !x->inert && !x->deleted) {
     /* The transpose has no value, so it costs nothing to look behind it; one that was evaluated is
      * there in order and is taken as it is. */
     const tsr__order_attr *order = x->attr;

@@ -57,9 +57,10 @@ static bool runs_in(const uint8_t *indices, int rank, int index)
   return false;
 }
 
-tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
+tsr_status tsr__shape_dot(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                           tsr__error *error)
 {
+  const tsr__dot_attr *attr = attr_of(op, ask);
   int64_t size[INDICES + 1];
   memset(size, -1, sizeof size);
   if (meet(in, 0, attr, size, error)) return error->status;
@@ -87,8 +88,11 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
   return TSR_OK;
 }
 
-tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out)
+tsr_status tsr__shape_blocks(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
+  const tsr__blocks_attr *attr = attr_of(op, ask);
+  (void)error;
   tsr_shape shape = { .rank = in.at[0].rank };
   for (int d = 0; d < shape.rank; d++)
     shape.dims[d] = attr->parts[d] ? attr->parts[d] * tsr__block_size(attr, d) : in.at[0].dims[d];

@@ -347,9 +347,9 @@ static bool want_op(reader *r, line *l)
   while (op < TSR__OPS && strcmp(tsr__ops[op].name, name)) op++;
   if (op == TSR__OPS) return fail_at(r, at, "there is no operation \"%s\"", name);
   const tsr__opinfo *row = &tsr__ops[op];
-  bool good = tsr__fields_of(row->attr) && row->lowering != TSR__LOW_NAMED;
+  bool good = tsr__fields_of(row->attr) && !tsr__is_named(op);
   l->node.op = (uint16_t)op;
-  if (row->lowering == TSR__LOW_LEAF) good = tsr__is_number(&l->node) || tsr__is_argument(&l->node);
+  if (tsr__is_leaf(op)) good = tsr__is_number(&l->node) || tsr__is_argument(&l->node);
   l->node.attr_bytes = tsr__attrs[row->attr].bytes;
   return good || fail_at(r, at, "operation %s cannot stand in a saved function", name);
 }
@@ -532,10 +532,10 @@ static bool add_node(reader *r, line *l, tsr__program *program, const char *site
   if (n < 0 || program->failed) return no_memory(r);
   tsr_status status = tsr__program_verify_node(program, n, &error);
   if (status == TSR_ENOMEM) return no_memory(r);
-  int lowering = tsr__ops[l->node.op].lowering;
+  int op = l->node.op;
   /* What is told of a function counts neither arguments and numbers nor results taken out of
    * nodes. */
-  r->out->operations += lowering != TSR__LOW_LEAF && lowering != TSR__LOW_PART;
+  r->out->operations += !tsr__is_leaf(op) && !tsr__takes_result(op);
   return !status || fail_at(r, l->start, "%s", error.text);
 }
 

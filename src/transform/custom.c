@@ -378,7 +378,7 @@ static const tsr__traced *map_rule(const tsr__batched *x, const calling *c, cons
 
 /* A node like a loop's, a tuple of its results: what varies follows from what its first region
  * makes. */
-array *tsr__batch_custom(const tsr__batched *x, const bool **parts)
+array *tsr__batch_custom(const tsr__batched *x)
 {
   const tsr__custom_attr *attr = tsr__batch_attr(x);
   tsr_scope *scope = x->batch->replay.scope;
@@ -392,7 +392,7 @@ array *tsr__batch_custom(const tsr__batched *x, const bool **parts)
                .params = tsr__region_numbers(&x->batch->replay, x->n, 0),
                .varies = x->varies,
                .gives = gives };
-  *parts = gives;
+  x->batch->parts[x->n] = gives;
   c.forward = map_region(&m, x->in, behind);
   if (!c.forward) return tsr__make_inert(scope, c.site);
   c.backward = attr->again ? c.forward : map_rule(x, &c, gives);

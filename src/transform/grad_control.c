@@ -88,7 +88,7 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
  * count, as do all operands of what is none. */
 static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
 {
-  const tsr__loop_attr *attr = tsr__is_loop(node->op) ? tsr__attr_of(program, node) : NULL;
+  const tsr__loop_attr *attr = tsr__ops[node->op].loops ? tsr__attr_of(program, node) : NULL;
   for (int i = 0; i < node->in_count; i++)
     read[i] = !attr || i < attr->carries || (attr->kind == TSR__LOOP_SWITCH && !i);
   for (int r = 0; attr && r < node->region_count; r++) {

@@ -293,7 +293,7 @@ static bool is_of_floats(int op)
 {
   const tsr__opinfo *info = &tsr__ops[op];
   bool element = info->lowering == TSR__LOW_TILE || info->lowering == TSR__LOW_FORMULA;
-  return element && info->shape_rule == TSR__SH_ELEMENT && info->wants != TSR__WANT_CHOICE &&
+  return element && info->aligned && !info->looks_up && info->wants != TSR__WANT_CHOICE &&
          info->dtype_rule != TSR__DT_ATTR;
 }
 

@@ -50,7 +50,7 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
  * depends on it can be left out of the program. */
 static bool is_number(const tsr_array *a)
 {
-  bool number = tsr__ops[a->op].lowering == TSR__LOW_LEAF && a->number_count > 0;
+  bool number = tsr__is_leaf(a->op) && a->number_count > 0;
   return !a->inert && number && !a->value;
 }
 

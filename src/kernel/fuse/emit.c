@@ -248,8 +248,7 @@ static tsr__kval operand_value(emit *e, int n, int i)
   const tsr__gnode *g = program_node(e, n);
   if (e->fusion->fact[o].uniform) {
     hold_value(e, o, load_one(e, o));
-  } else if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && i == 1 &&
-             program_node(e, in_of(e, g, 0))->rank != 1) {
+  } else if (tsr__ops[g->op].inserts_dims && i == 1 && program_node(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
     tsr__loadinfo from = tsr__load_aligned(program_node(e, o), program_node(e, o));
     for (int d = 0; d < from.rank; d++) from.dims[d].dim += tsr__dim_of(e->program, g);
@@ -334,7 +333,7 @@ static tsr__kval emit_take(emit *e, int n)
   const tsr__gnode *g = program_node(e, n);
   tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)),
                            .dim = tsr__dim_of(e->program, g),
-                           .span = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG
+                           .span = tsr__ops[g->op].each_line
                                        ? 1
                                        : program_node(e, in_of(e, g, 1))->rank };
   return emit_source(e, n, TSR__K_TAKE, info, spread_out(e, operand_value(e, n, 1)).slot);
