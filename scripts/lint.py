@@ -255,7 +255,7 @@ def check_operations(files):
 
 # Names of operations in disguise: the kind of a row's kernel, and functions of rows that are compared.
 _KERNEL_KINDS = re.compile(r"(?:\.|->)lowering\b|\bTSR__LOW_\w+")
-_ROW_FUNCTIONS = re.compile(r"[!=]=\s*&?tsr__(?:shape|view|flops|routine|room_of|batch)_\w+")
+_ROW_FUNCTIONS = re.compile(r"[!=]=\s*&?tsr__(?:shape|view|flops|routine|room_of|batch)_\w+\b(?!\s*\()")
 
 
 def check_row_questions(files):

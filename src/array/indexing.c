@@ -98,7 +98,7 @@ static tsr_operand default_fill(tsr_dtype dtype)
     [TSR_I64] = { INT64_MIN, 0 },  [TSR_U8] = { 0, UINT8_MAX },  [TSR_U16] = { 0, UINT16_MAX },
     [TSR_U32] = { 0, UINT32_MAX }, [TSR_U64] = { 0, UINT64_MAX }
   };
-  if (tsr__dtype_float(dtype)) return tsr_operand_float((double)NAN);
+  if (tsr__dtype_has_nan(dtype)) return tsr_operand_float((double)NAN);
   if (dtype == TSR_BOOL) return tsr_operand_bool(true);
   return ends[dtype].most ? tsr_operand_uint(ends[dtype].most) : tsr_operand_int(ends[dtype].least);
 }

@@ -39,9 +39,9 @@ static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool
  * result's dtype is then the one that sums are made in, and operands stay narrow in memory. */
 static bool widens(tsr_dtype in, tsr_dtype out)
 {
-  bool real = tsr__dtype_float(in);
+  bool real = tsr__dtype_is_real(in);
   if (in == out) return true;
-  return in != TSR_BOOL && real == tsr__dtype_float(out) &&
+  return in != TSR_BOOL && real == tsr__dtype_is_real(out) &&
          tsr_dtype_size(in) < tsr_dtype_size(out);
 }
 
@@ -74,7 +74,7 @@ static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype ou
   tsr__dot_attr attr = c->at;
   if (exact) return exact;
   /* Reproducible sums of floats: leaves of one length are summed alike on every mesh. */
-  if (c->reproducible && tsr__dtype_float(out)) cut_leaves(c, &attr);
+  if (c->reproducible && tsr__dtype_rounds(out)) cut_leaves(c, &attr);
   tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
   bool windows = false;
   for (int d = 0; d < TSR_MAX_RANK; d++) windows |= attr.window[d] != 0;

@@ -12,7 +12,7 @@
 /* Whether a node's result is checked. */
 static bool is_seen(const tsr__gnode *g)
 {
-  return tsr__is_elementwise(g->op) && tsr__dtype_float((tsr_dtype)g->dtype) &&
+  return tsr__is_elementwise(g->op) && tsr__dtype_has_nan((tsr_dtype)g->dtype) &&
          !tsr__ops[g->op].source;
 }
 
@@ -59,7 +59,7 @@ typedef struct spot {
  * too. */
 static bool find_not_finite(const tsr__value *value, bool inf, spot *out)
 {
-  if (!value || !tsr__dtype_float((tsr_dtype)value->dtype)) return false;
+  if (!value || !tsr__dtype_has_nan((tsr_dtype)value->dtype)) return false;
   for (int p = 0; p < value->part_count; p++) {
     int64_t count = 1;
     if (!value->parts[p]) continue;

@@ -191,7 +191,7 @@ static bool reduces_to_one(const tsr__program *program, const tsr__gnode *node)
 static uint8_t row_of(const tsr__program *program, const tsr__gnode *node, int dtype)
 {
   int class = tsr__ops[node->op].acc;
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return rows[class].others;
+  if (!tsr__dtype_rounds((tsr_dtype)dtype)) return rows[class].others;
   if (reduces_to_one(program, node)) return rows[class].floats_to_one;
   return rows[class].floats_to_many;
 }
@@ -203,7 +203,7 @@ bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
 {
   const tsr__gnode *x = &program->nodes[tsr__in(program, node, 0)];
   bool sums = tsr__ops[node->op].acc == TSR__ACC_SUM && node->in_count == 1;
-  bool floats = tsr__dtype_float((tsr_dtype)x->dtype);
+  bool floats = tsr__dtype_rounds((tsr_dtype)x->dtype);
   if (!axes || !operand->mesh || !sums || !(floats || x->dtype == TSR_I64)) return false;
   const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
   int64_t members = 1;

@@ -97,7 +97,7 @@ static bool is_ordered(const tsr__factors *f)
 {
   const tsr__scatter_attr *attr = tsr__attr_of(f->program, f->node);
   return tsr__ops[f->node->op].attr == TSR__ATTR_SCATTER && attr->how == TSR_SCATTER_MUL &&
-         tsr__dtype_float((tsr_dtype)f->node->dtype);
+         tsr__dtype_rounds((tsr_dtype)f->node->dtype);
 }
 
 /* Dim d of an array. What is too short to be cut must be whole, if others can be cut instead; so is

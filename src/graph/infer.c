@@ -82,8 +82,8 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   /* Functions of floats take integers as f64, which holds all that 32 bits do and the most of
    * 64. */
-  if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
-  if (wants == TSR__WANT_BITS && tsr__dtype_float(meet)) {
+  if (wants == TSR__WANT_FLOAT) return tsr__dtype_of_functions(meet);
+  if (wants == TSR__WANT_BITS && !tsr__dtype_has_bits(meet)) {
     not_bits(op, in, true, error);
     return 0;
   }
@@ -169,7 +169,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   /* Sums of integers are made in 64 bits of their own sign, so that the result has room; floats
    * sum to their own type, exactly. */
   case TSR__WANT_SUMMAND:
-    if (!tsr__dtype_float((tsr_dtype)want[0]))
+    if (!tsr__dtype_rounds((tsr_dtype)want[0]))
       want[0] = (uint8_t)tsr__promote((tsr_dtype)want[0], is_natural(want[0]) ? TSR_U64 : TSR_I64);
     return TSR_OK;
   default: break;
@@ -198,7 +198,7 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
   case TSR__DT_ATTR:
   case TSR__DT_ATTR_NUMBER:
   case TSR__DT_ATTR_FLOAT: return ask->dtype;
-  case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
+  case TSR__DT_FLOAT: return tsr__dtype_of_functions((tsr_dtype)want[0]);
   default: return (tsr_dtype)want[0];
   }
 }
@@ -212,7 +212,7 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
   tsr__error unknown = { .status = TSR_OK };
   if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
-  if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
+  if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_is_real(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the requested dtype is %s, expected %s",

@@ -289,11 +289,11 @@ static int64_t saturate(double value, tsr_dtype dtype)
 static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 {
   tsr__num out = { .i = 0 };
-  bool real = tsr__dtype_float(dtype);
+  bool real = tsr__dtype_is_real(dtype);
   /* A number of f32 lies in a double that may have more digits than it: it is rounded to its own
    * type first, as it would be when used. */
   double f = real ? tsr__dtype_round(dtype, from.f) : 0;
-  if (tsr__dtype_float(to))
+  if (tsr__dtype_is_real(to))
     out.f = real ? tsr__dtype_round(to, f) : tsr__dtype_real_of(to, from.i, dtype == TSR_U64);
   else if (to == TSR_BOOL) out.i = real ? f != 0 : from.i != 0;
   else if (real) out.i = saturate(f, to);
@@ -383,7 +383,8 @@ static bool is_square(tsr__operands in)
   const tsr_array *x = in.at[0], *two = in.count > 1 ? in.at[1] : NULL;
   if (!x || !two || two->op != TSR__OP_CONST || two->value) return false;
   if (tsr__promote((tsr_dtype)x->dtype, (tsr_dtype)two->dtype) != (tsr_dtype)x->dtype) return false;
-  return tsr__dtype_float((tsr_dtype)two->dtype) ? two->numbers[0].f == 2 : two->numbers[0].i == 2;
+  return tsr__dtype_is_real((tsr_dtype)two->dtype) ? two->numbers[0].f == 2
+                                                   : two->numbers[0].i == 2;
 }
 
 /* ---- numbers beside arrays ---- */
@@ -393,7 +394,7 @@ static bool is_square(tsr__operands in)
 static tsr_dtype weak_dtype(tsr_dtype number, tsr_dtype beside)
 {
   if (!beside || number == TSR_BOOL) return beside ? beside : number;
-  if (tsr__dtype_float(number)) return tsr__dtype_float(beside) ? beside : TSR_F64;
+  if (tsr__dtype_is_real(number)) return tsr__dtype_of_functions(beside);
   return beside == TSR_BOOL ? number : beside;
 }
 

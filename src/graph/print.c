@@ -40,7 +40,8 @@ static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__
   tsr_dtype dtype = (tsr_dtype)node->dtype;
   /* As the number will be: rounded to its dtype, in the shortest text that reads back to it. */
   if (dtype == TSR_F64) tsr__text_f64(number, value.f);
-  else if (tsr__dtype_float(dtype)) tsr__text_f32(number, (float)tsr__dtype_round(dtype, value.f));
+  else if (tsr__dtype_is_real(dtype))
+    tsr__text_f32(number, (float)tsr__dtype_round(dtype, value.f));
   else if (dtype == TSR_U64) snprintf(number, sizeof number, "%llu", (unsigned long long)value.i);
   else if (node->dtype == TSR_BOOL) snprintf(number, sizeof number, value.i ? "true" : "false");
   else snprintf(number, sizeof number, "%lld", (long long)value.i);

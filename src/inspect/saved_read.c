@@ -449,7 +449,7 @@ static bool want_const(reader *r, line *l)
   const char *behind = r->at;
   r->at = from;
   l->number_count = 1;
-  if (tsr__dtype_float((tsr_dtype)type.dtype)) {
+  if (tsr__dtype_is_real((tsr_dtype)type.dtype)) {
     if (!want_float(r, TSR_F64, &l->numbers[0].f, 0)) return false;
   } else if (!want_whole(r, (range){ INT64_MIN, INT64_MAX, false }, &l->numbers[0].i)) {
     return false;
@@ -671,7 +671,7 @@ static bool want_argument(reader *r, const char *at)
 static bool want_elements(reader *r, const tsr__result *type, int64_t count, void *to)
 {
   tsr_dtype dtype = (tsr_dtype)type->dtype;
-  bool real = tsr__dtype_float(dtype), u64 = dtype == TSR_U64;
+  bool real = tsr__dtype_is_real(dtype), u64 = dtype == TSR_U64;
   for (int64_t i = 0; i < count; i++) {
     int64_t whole;
     if (real && !want_float(r, dtype, to, i)) return false;

@@ -264,7 +264,7 @@ static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t coun
    * travels with its element. Sums of floats travel as accumulators. */
   int64_t places = count ? 1 : 0, start, size;
   if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
-  if (attr->how == TSR_SCATTER_ADD && tsr__dtype_float(dtype))
+  if (attr->how == TSR_SCATTER_ADD && tsr__dtype_rounds(dtype))
     return tsr__wire_bytes(TSR__ACCUM_SUM_ROWS, (int)dtype, count);
   for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) {
     tsr__dim_part(m->at, (int)d, m->node->dims[d], position, &start, &size);
@@ -303,7 +303,7 @@ int64_t tsr__passing_bytes(const tsr__meeting *m)
     /* Lines are counted at their first part: each part but the last sends its prefix to the
      * next. */
     if (!tsr__dim_index(m->at, dim, p))
-      bytes += (parts - 1) * lines * each[!tsr__dtype_float((tsr_dtype)m->node->dtype)];
+      bytes += (parts - 1) * lines * each[!tsr__dtype_rounds((tsr_dtype)m->node->dtype)];
   }
   return bytes;
 }

@@ -101,7 +101,7 @@ void tsr__backward_forward(tsr__backward *back)
   const tsr__program *program = back->replay.program;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
-    bool real = node->result_count || tsr__dtype_float((tsr_dtype)node->dtype);
+    bool real = node->result_count || tsr__dtype_has_gradient((tsr_dtype)node->dtype);
     /* Operands stand before their users, so one walk finds all paths. Integers and bools end
      * them: what is counted or chosen has no slope. */
     TSR_FOR_OPERANDS (program, node, i, o)

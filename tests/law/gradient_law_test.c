@@ -264,7 +264,7 @@ static bool mark_ways(const tsr_array *a, const row *r, tsr_array *const *in, bo
     if (a == in[i]) return true;
   for (int i = 0; i < a->in_count; i++)
     if (a->in[i] && mark_ways(a->in[i], r, in, drawn_ops)) leads = true;
-  if (!leads || (!a->extras && !tsr__dtype_float((tsr_dtype)a->dtype))) return false;
+  if (!leads || (!a->extras && !tsr__dtype_is_real((tsr_dtype)a->dtype))) return false;
   drawn_ops[a->op] = true;
   for (int i = 0; a->extras && i < a->extras->region_count; i++) {
     const tsr__program *inside = &a->extras->regions[i]->program;

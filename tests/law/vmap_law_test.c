@@ -101,7 +101,7 @@ static bool draw_trial(trial *t)
 static void *bytes_of(const trial *t, tsr_array *a, size_t *bytes)
 {
   tsr_shape shape = tsr_shape_of(a);
-  bool floats = tsr__dtype_float(tsr_dtype_of(a));
+  bool floats = tsr__dtype_is_real(tsr_dtype_of(a));
   if (floats) a = tsr_cast(a, TSR_F64);
   *bytes = (size_t)law_count(shape) * tsr_dtype_size(tsr_dtype_of(a));
   void *out = calloc(1, *bytes + 1);

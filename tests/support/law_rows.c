@@ -41,7 +41,7 @@ static bool takes(tsr__op op, tsr_dtype dtype)
   case TSR__WANT_NUMBER:
   case TSR__WANT_ROUNDED: return dtype != TSR_BOOL || row->on_bools;
   case TSR__WANT_INTEGER: return tsr__dtype_integer(dtype);
-  case TSR__WANT_BITS: return !tsr__dtype_float(dtype);
+  case TSR__WANT_BITS: return !tsr__dtype_is_real(dtype);
   case TSR__WANT_BOOL: return dtype == TSR_BOOL;
   default: return op != TSR__OP_RANDOM || dtype == TSR_U64; /* made by calls, of words alone */
   }
@@ -51,7 +51,7 @@ static bool takes(tsr__op op, tsr_dtype dtype)
 static bool of_any_mesh(tsr__op op, tsr_dtype dtype)
 {
   bool ordered = op == TSR__OP_PROD || op == TSR__OP_CUMPROD || op == TSR__OP_DOT;
-  return !ordered || !tsr__dtype_float(dtype);
+  return !ordered || !tsr__dtype_is_real(dtype);
 }
 
 static tsr_dtype draw_dtype(world *w, tsr__op op)
@@ -91,7 +91,7 @@ static tsr_array *number(world *w, tsr_dtype dtype)
 {
   int64_t n = draw(w, 0, 3);
   tsr__num value = { .i = n };
-  if (tsr__dtype_float(dtype)) value.f = (double)n;
+  if (tsr__dtype_is_real(dtype)) value.f = (double)n;
   return tsr__make_const(w->law.s, dtype, value, TSR_HERE);
 }
 
@@ -264,7 +264,7 @@ static tsr_array *draw_scatter(world *w, tsr__op op)
                              .more = s.more,
                              .how = draw(w, TSR_SCATTER_SET, TSR_SCATTER_MAX),
                              .drops = draw(w, 0, 1) };
-  if (attr.how == TSR_SCATTER_MUL && tsr__dtype_float(dtype)) attr.how = TSR_SCATTER_ADD;
+  if (attr.how == TSR_SCATTER_MUL && tsr__dtype_is_real(dtype)) attr.how = TSR_SCATTER_ADD;
   tsr_shape at = index_shape(w, s.size), updates = { .rank = 0 };
   for (int d = 0; d < s.dim; d++) updates.dims[updates.rank++] = w->base.dims[d];
   for (int d = 0; d < at.rank; d++) updates.dims[updates.rank++] = at.dims[d];
