@@ -15,7 +15,7 @@
 
 /* A mistake that was found without knowing the operation. It is wrapped by the row's name here,
  * once, so that whoever finds one (shapes, dtypes) need not know for whom. */
-static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
+static tsr_status name_error(tsr__op op, const tsr__error *found, tsr__error *error)
 {
   return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
 }
@@ -211,7 +211,7 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
   /* The enumeration keeps the three rules of a given dtype beside each other. */
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
   tsr__error unknown = { .status = TSR_OK };
-  if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
+  if (tsr__dtype_check(dtype, &unknown)) return name_error(op, &unknown, error);
   if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_is_real(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
@@ -351,7 +351,7 @@ static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error
 tsr_status tsr__shape_reduce(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {
-  const tsr__reduce_attr *attr = attr_of(op, ask);
+  const tsr__reduce_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   for (int i = 1; i < in.count; i++)
     if (in.at[i].dtype && !same_shape(&in.at[i], x))
@@ -397,7 +397,7 @@ static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
 tsr_status tsr__shape_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   int64_t dim = attr->dim, rank = x->rank;
   if (dim < 0 || dim >= rank) return no_such_dim(op, x, dim, error);
@@ -411,7 +411,7 @@ tsr_status tsr__shape_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_
 tsr_status tsr__shape_top(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                           tsr__error *error)
 {
-  const tsr__sort_attr *attr = attr_of(op, ask);
+  const tsr__sort_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   if (tsr__shape_along(op, in, ask, out, error)) return error->status;
   if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
@@ -532,7 +532,7 @@ tsr_status tsr__shape_call(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
 tsr_status tsr__shape_custom(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {
-  if (check_rule(in, ask, attr_of(op, ask), error)) return error->status;
+  if (check_rule(in, ask, asked_attr(op, ask), error)) return error->status;
   return tsr__shape_call(op, in, ask, out, error);
 }
 
@@ -547,7 +547,7 @@ static tsr_status no_such_axis(tsr__op op, const tsr__type *x, const tsr__axis_a
 tsr_status tsr__shape_axis_all(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
-  const tsr__axis_attr *axis = attr_of(op, ask);
+  const tsr__axis_attr *axis = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   if (x->rank == TSR_MAX_RANK) return no_such_axis(op, x, axis, error);
   out->rank = x->rank + 1;
@@ -560,7 +560,7 @@ tsr_status tsr__shape_axis_all(tsr__op op, tsr__types in, const tsr__ask *ask, t
 tsr_status tsr__shape_axis_own(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
-  const tsr__axis_attr *axis = attr_of(op, ask);
+  const tsr__axis_attr *axis = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   if (!x->rank || x->dims[0] != axis->size) return no_such_axis(op, x, axis, error);
   out->rank = x->rank - 1;
@@ -598,9 +598,9 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   }
   tsr__result out = { .dtype = type.dtype, .rank = type.rank };
   memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
-  const tsr__sort_attr *top = tsr__ops[op].keeps_first ? attr_of(op, ask) : NULL;
+  const tsr__sort_attr *top = tsr__ops[op].keeps_first ? asked_attr(op, ask) : NULL;
   if (top) out.dims[top->dim] = top->count;
-  const tsr__loop_attr *steps = loop ? attr_of(op, ask) : NULL;
+  const tsr__loop_attr *steps = loop ? asked_attr(op, ask) : NULL;
   if (!steps || steps->kind != TSR__LOOP_SCAN || i < steps->carries) return out;
   memmove(&out.dims[1], out.dims, out.rank++ * sizeof *out.dims);
   out.dims[0] = steps->count;
@@ -632,11 +632,11 @@ tsr_status tsr__shape_source(tsr__op op, tsr__types in, const tsr__ask *ask, tsr
                              tsr__error *error)
 {
   tsr__error wrong = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
+  if (tsr__shape_check(&ask->shape, &wrong)) return name_error(op, &wrong, error);
   if (in.count && in.at[0].rank != 0)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the number is %s, expected rank 0",
                           tsr__ops[op].name, text_of(&in.at[0]).text);
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   bool along = tsr__ops[op].attr == TSR__ATTR_DIM;
   if (along && (attr->dim < 0 || attr->dim >= ask->shape.rank))
     return tsr__error_set(
@@ -676,7 +676,7 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
 tsr_status tsr__shape_slice(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {
-  const tsr__slice_attr *attr = attr_of(op, ask);
+  const tsr__slice_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
   for (int d = 0; d < x->rank; d++) {
@@ -710,7 +710,7 @@ tsr_status tsr__shape_dynamic_slice(tsr__op op, tsr__types in, const tsr__ask *a
 tsr_status tsr__shape_order(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {
-  const tsr__order_attr *attr = attr_of(op, ask);
+  const tsr__order_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = { .rank = x->rank };
   /* As many dims as there are, none twice: so all are there, and no second pass is needed. */
@@ -739,7 +739,7 @@ tsr_status tsr__shape_broadcast(tsr__op op, tsr__types in, const tsr__ask *ask, 
 {
   const tsr__type *x = &in.at[0];
   tsr__error wrong = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
+  if (tsr__shape_check(&ask->shape, &wrong)) return name_error(op, &wrong, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
   int more = to.rank - x->rank;
   for (int d = 0; d < x->rank; d++) {
@@ -761,7 +761,7 @@ tsr_status tsr__shape_reshape(tsr__op op, tsr__types in, const tsr__ask *ask, ts
   /* A -1 for one of the dims was filled in by the call. */
   tsr_shape from = shape_of(x);
   tsr__error inner = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &inner)) return named(op, &inner, error);
+  if (tsr__shape_check(&ask->shape, &inner)) return name_error(op, &inner, error);
   for (int d = 0; d < x->rank; d++)
     if (from.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
@@ -780,7 +780,7 @@ tsr_status tsr__shape_reshape(tsr__op op, tsr__types in, const tsr__ask *ask, ts
 tsr_status tsr__shape_roll(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                            tsr__error *error)
 {
-  const tsr__roll_attr *attr = attr_of(op, ask);
+  const tsr__roll_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   bool fits = same_shape(x, &in.at[1]) && attr->dim >= 0 && attr->dim < x->rank;
   if (fits && dim_of(x, (int)attr->dim) == TSR__DYNAMIC)
@@ -826,7 +826,7 @@ static int64_t longer(int64_t size, int64_t more)
 tsr_status tsr__shape_pad(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                           tsr__error *error)
 {
-  const tsr__pad_attr *attr = attr_of(op, ask);
+  const tsr__pad_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
   if (in.at[1].rank)
@@ -857,7 +857,7 @@ tsr_status tsr__shape_pad(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_sh
 tsr_status tsr__shape_concat(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *first = &in.at[0];
   tsr_shape shape = shape_of(first);
   if (attr->dim < 0 || attr->dim >= first->rank) return no_such_dim(op, first, attr->dim, error);
@@ -893,7 +893,7 @@ tsr_status tsr__shape_first(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_
 tsr_status tsr__shape_result(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {
-  const tsr__index_attr *attr = attr_of(op, ask);
+  const tsr__index_attr *attr = asked_attr(op, ask);
   const tsr__result *result = &in.at[0].results[attr->index];
   (void)error;
   out->rank = result->rank;
@@ -933,7 +933,7 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
   /* In this order: an operand of several results has no dtype to look at, and the dtypes that
    * operands will have give the result's. */
   tsr__inferred found = { .operand = out->operand };
-  if (check_several(op, in, attr_of(op, ask), error)) return error->status;
+  if (check_several(op, in, asked_attr(op, ask), error)) return error->status;
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
   found.dtype = result_dtype(op, in, found.operand, ask);
   if (check_asked(op, found.dtype, error)) return error->status;

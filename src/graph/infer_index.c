@@ -6,7 +6,7 @@
 #include "graph/infer_inner.h"
 
 /* The dims that an attribute names of a table: from `dim` to before the returned one. */
-static int end_of(tsr__op op, const void *attr)
+static int dims_end(tsr__op op, const void *attr)
 {
   const tsr__span_attr *span = attr;
   /* Both families begin with the dim; only one of them has `more`. */
@@ -29,14 +29,14 @@ static tsr_shape found_shape(const tsr__type *table, const tsr__type *index, int
 tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                            tsr__error *error)
 {
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
   const char *name = tsr__ops[op].name;
   int64_t first = attr->dim;
-  if (first < 0 || first >= table->rank || end_of(op, attr) > table->rank)
+  if (first < 0 || first >= table->rank || dims_end(op, attr) > table->rank)
     return no_such_dim(op, table, first, error);
   /* The dim is known to be good from here on, so differences of ranks cannot be negative. */
-  int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
+  int dim = (int)first, end = dims_end(op, attr), rank = table->rank - (end - dim) + index->rank;
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(
         error, TSR_ESHAPE,
@@ -56,7 +56,7 @@ tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
 tsr_status tsr__shape_take_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                  tsr__error *error)
 {
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
   if (tsr__shape_along(op, in, ask, out, error)) return error->status;
   bool fits = table->rank == index->rank;
@@ -75,10 +75,10 @@ tsr_status tsr__shape_take_along(tsr__op op, tsr__types in, const tsr__ask *ask,
 tsr_status tsr__shape_scatter(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                               tsr__error *error)
 {
-  const tsr__scatter_attr *attr = attr_of(op, ask);
+  const tsr__scatter_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
   if (tsr__shape_along(op, in, ask, out, error)) return error->status;
-  int dim = (int)attr->dim, end = end_of(op, attr), rank = x->rank - (end - dim) + at->rank;
+  int dim = (int)attr->dim, end = dims_end(op, attr), rank = x->rank - (end - dim) + at->rank;
   tsr_shape found = { .rank = 0 };
   /* Too many dims are reported as updates that do not fit: none could. */
   bool fits = end <= x->rank && rank <= TSR_MAX_RANK;

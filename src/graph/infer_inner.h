@@ -41,7 +41,7 @@ static inline tsr_status no_such_dim(tsr__op op, const tsr__type *x, int64_t dim
 }
 
 /* The attributes asked for; zeros where the call gives none. */
-static inline const void *attr_of(tsr__op op, const tsr__ask *ask)
+static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
 {
   return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
 }

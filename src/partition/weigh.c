@@ -161,7 +161,8 @@ bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const t
   return !(node->rank && node->dims[0] < 0) && !tsr__reduce_of(program, node)->checked;
 }
 
-/* A product moves windows and parts, and what devices repeat of it counts as bytes. */
+/* A product moves windows and parts. Products that several devices repeat count as bytes, so that
+ * the planner prefers ways in which each device has work of its own. */
 static int64_t weigh_product(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -172,7 +173,8 @@ static int64_t weigh_product(const tsr__flow *flow, int n, const tsr__way *way)
   return bytes < MUCH ? bytes : MUCH;
 }
 
-/* The column WEIGHT: rows that are weighed by a function of their own. */
+/* The column WEIGHT of the table of operations: rows that are weighed by a function of their own;
+ * the others have NULL. */
 typedef struct weight {
   const char *name;
   int64_t (*weigh)(const tsr__flow *flow, int n, const tsr__way *way);
@@ -184,8 +186,8 @@ static const weight weights[TSR__OPS] = {
 #include "graph/ops.def"
 };
 
-/* A row without a weight of its own is weighed by what its node does: a node that does not meet
- * passes prefixes on or exchanges elements, a node that joins has no accumulators, an unreduced sum
+/* A row without a weight of its own is weighed by the movement of its node: a node that does not
+ * meet passes prefixes on or exchanges elements, a node that joins has no accumulators, an unreduced sum
  * moves nothing yet, and any other reduction moves each accumulator to a leader and the result
  * back. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)

@@ -17,6 +17,7 @@ enum tsr__dtype_kind {
 /* How a number of a dtype is held beside arrays; NONE: not at all. */
 enum tsr__dtype_numbers { TSR__NUMBERS_NONE, TSR__NUMBERS_WHOLE, TSR__NUMBERS_REAL };
 
+/* Traits of kinds, as dtypes.def explains them. */
 enum tsr__dtype_trait {
   TSR__DTYPE_BITS = 1,
   TSR__DTYPE_HAS_NAN = 2,
@@ -66,11 +67,13 @@ static inline bool tsr__dtype_is_real(tsr_dtype dtype)
   return tsr__dtype_info_of(dtype)->numbers == TSR__NUMBERS_REAL;
 }
 
+/* It has logic, bit by bit: bools and integers. */
 static inline bool tsr__dtype_has_bits(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_BITS;
 }
 
+/* It has NaN and infinities. */
 static inline bool tsr__dtype_has_nan(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_HAS_NAN;
@@ -82,6 +85,7 @@ static inline bool tsr__dtype_rounds(tsr_dtype dtype)
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_ROUNDS;
 }
 
+/* Functions of it have derivatives. */
 static inline bool tsr__dtype_has_gradient(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_GRADIENT;
