@@ -187,9 +187,9 @@ static const weight weights[TSR__OPS] = {
 };
 
 /* A row without a weight of its own is weighed by the movement of its node: a node that does not
- * meet passes prefixes on or exchanges elements, a node that joins has no accumulators, an unreduced sum
- * moves nothing yet, and any other reduction moves each accumulator to a leader and the result
- * back. */
+ * meet passes prefixes on or exchanges elements, a node that joins has no accumulators, an
+ * unreduced sum moves nothing yet, and any other reduction moves each accumulator to a leader and
+ * the result back. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
