@@ -8,7 +8,7 @@ STEP ?= 1
 RUNS ?= 20
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check tests-of coverage-map seeds bench bench-peers portable arm64 asan \
+.PHONY: build setup demo test check tests-of coverage-map seeds bench bench-against bench-peers portable arm64 asan \
   tsan clang debug lint format tidy size fuzz torture stress ulp mutants exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
@@ -76,6 +76,12 @@ bench: ## measure; ONLY=name runs one line
 	$(call configure,release)
 	$(call build,release,bench tessera_tool)
 	@build/release/bench/bench $(ONLY)
+
+bench-against: ## this tree beside commit REV, line by line in turns, by the clock and processor time; ONLY=regex
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,bench tessera_tool)
+	@bench/against.py $(REV) --jobs $(J) --only '$(ONLY)'
 
 bench-peers: ## measure against the peers that are installed; ONLY=name
 	@scripts/setup build

@@ -13,19 +13,35 @@
 #include <time.h>
 #include <unistd.h>
 
-double bench_now(void)
+static double rusage_seconds(int who)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  struct rusage u;
+  getrusage(who, &u);
+  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 double bench_cpu(void)
 {
-  struct rusage u;
-  getrusage(RUSAGE_SELF, &u);
-  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+  return rusage_seconds(RUSAGE_SELF);
+}
+
+static double clock_seconds(clockid_t clock)
+{
+  struct timespec t = { 0 };
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_now(void)
+{
+  static int by_cpu = -1;
+  if (by_cpu < 0) {
+    const char *clock = getenv("BENCH_CLOCK");
+    by_cpu = clock && strcmp(clock, "cpu") == 0;
+  }
+  if (!by_cpu) return clock_seconds(CLOCK_MONOTONIC);
+  return clock_seconds(CLOCK_PROCESS_CPUTIME_ID) + rusage_seconds(RUSAGE_CHILDREN);
 }
 
 static int by_value(const void *a, const void *b)
@@ -140,14 +156,6 @@ bench_peer *bench_peer_open_in(const char *family, const char *script, const cha
   return peer;
 }
 
-/* Seconds that all threads of a process have worked. */
-static double worked(clockid_t of)
-{
-  struct timespec t = { 0 };
-  clock_gettime(of, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Pools of threads go on spinning when their work is done, some for 0.2 s: who comes next would run
  * against them. Returns when a process has slept through two looks. */
 static void settle(pid_t pid)
@@ -156,9 +164,9 @@ static void settle(pid_t pid)
   clockid_t clock;
   if (clock_getcpuclockid(pid, &clock)) return;
   for (int quiet = 0, looks = 0; quiet < 2 && looks < 50; looks++) {
-    double before = worked(clock);
+    double before = clock_seconds(clock);
     nanosleep(&look, NULL);
-    quiet = worked(clock) - before < 5e-4 ? quiet + 1 : 0;
+    quiet = clock_seconds(clock) - before < 5e-4 ? quiet + 1 : 0;
   }
 }
 
@@ -278,76 +286,88 @@ static int start_child(void)
   return status != TSR_OK;
 }
 
+/* The lines that run when no name is given, in this order. */
+static const char *const names[] = {
+  "call.3",
+  "call.3.8dev",
+  "call.fn",
+  "call.fn.8dev",
+  "plan.10",
+  "plan.1000",
+  "plan.10000",
+  "plan.10.placed",
+  "plan.1000.placed",
+  "plan.10000.placed",
+  "start",
+  "tool.start",
+  "processes",
+  "start.ucx.4",
+  "size",
+  "sum.f64.memory",
+  "sum.f32.memory",
+  "view.slice",
+  "view.transpose",
+  "reshard",
+  "many",
+  "psum",
+  "vmap",
+  "scan",
+  "load.3k",
+  "load.3k.map",
+  "load.52b",
+  "load.8dev",
+  "load.first",
+  "load.resume",
+  "load.jpeg",
+  "load.tfrecord",
+  "load.tar",
+  "shuffle.index",
+  "matmul.f32",
+  "matmul.f64",
+  "conv.f32",
+  "uniform",
+  "normal",
+  "main_job",
+  "main_job.finite",
+  "main_job.generated",
+  "csv.read",
+  "csv.agg",
+  "csv.gz",
+  "json",
+  "group",
+  "sort",
+  "text",
+  "text.memory",
+  "line",
+  "join",
+  "ckpt",
+  "arrays.1dev",
+  "arrays.8dev",
+  "mlp.1dev",
+  "mlp.8dev",
+  "cnn.1dev",
+  "cnn.8dev",
+  "cnn.fed",
+  "digits.fed",
+  "transformer.8dev",
+  "first_step.mlp",
+  "first_step.cnn",
+  "comm",
+  "mlp.4proc",
+  "wait.cpu",
+  "frames.4proc",
+};
+enum { NAMES = sizeof names / sizeof *names };
+
+static int print_names(void)
+{
+  for (int i = 0; i < NAMES; i++) puts(names[i]);
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
-  static const char *const names[] = { "call.3",
-                                       "call.3.8dev",
-                                       "call.fn",
-                                       "call.fn.8dev",
-                                       "plan.10",
-                                       "plan.1000",
-                                       "plan.10000",
-                                       "plan.10.placed",
-                                       "plan.1000.placed",
-                                       "plan.10000.placed",
-                                       "start",
-                                       "tool.start",
-                                       "processes",
-                                       "start.ucx.4",
-                                       "size",
-                                       "sum.f64.memory",
-                                       "sum.f32.memory",
-                                       "view.slice",
-                                       "view.transpose",
-                                       "reshard",
-                                       "many",
-                                       "psum",
-                                       "vmap",
-                                       "scan",
-                                       "load.3k",
-                                       "load.3k.map",
-                                       "load.52b",
-                                       "load.8dev",
-                                       "load.first",
-                                       "load.resume",
-                                       "load.jpeg",
-                                       "load.tfrecord",
-                                       "load.tar",
-                                       "shuffle.index",
-                                       "matmul.f32",
-                                       "matmul.f64",
-                                       "conv.f32",
-                                       "uniform",
-                                       "normal",
-                                       "main_job",
-                                       "main_job.finite",
-                                       "main_job.generated",
-                                       "csv.read",
-                                       "csv.agg",
-                                       "csv.gz",
-                                       "json",
-                                       "group",
-                                       "sort",
-                                       "text",
-                                       "text.memory",
-                                       "line",
-                                       "join",
-                                       "ckpt",
-                                       "arrays.1dev",
-                                       "arrays.8dev",
-                                       "mlp.1dev",
-                                       "mlp.8dev",
-                                       "cnn.1dev",
-                                       "cnn.8dev",
-                                       "cnn.fed",
-                                       "digits.fed",
-                                       "transformer.8dev",
-                                       "first_step.mlp",
-                                       "first_step.cnn",
-                                       "comm",
-                                       "mlp.4proc",
-                                       "wait.cpu",
-                                       "frames.4proc" };
+  if (argc > 1 && strcmp(argv[1], "--names") == 0) return print_names();
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   if (argc > 2 && strcmp(argv[1], "--first-step") == 0) return bench_first_step_child(argv[2]);
   if (argc > 1 && strcmp(argv[1], "--mlp-steps") == 0) return bench_mlp_child();
@@ -360,6 +380,6 @@ int main(int argc, char **argv)
          "limit");
   int failed = 0;
   if (argc > 1) return run_line(argv[1], argv[0]);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) failed |= run_line(names[i], argv[0]);
+  for (int i = 0; i < NAMES; i++) failed |= run_line(names[i], argv[0]);
   return failed;
 }

@@ -9,7 +9,9 @@
 
 enum { BENCH_ROUNDS = 16 };
 
-double bench_now(void); /* seconds */
+/* Seconds by the clock; with BENCH_CLOCK=cpu those that this process and the children that it waited
+ * for have worked: then a line's figures are processor times. */
+double bench_now(void);
 double bench_cpu(void); /* seconds that all threads of this process have worked */
 
 /* A turn of one step that is so short is made twice, and the second counted, as peers/serve.py does

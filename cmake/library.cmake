@@ -24,6 +24,10 @@ function(tessera_objects name)
   target_link_libraries(${name} PRIVATE tessera_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+  # gcc would align every label that is jumped to alone, which no measurement shows and is 2 % of the code.
+  if(CMAKE_C_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${name} PRIVATE -falign-jumps=1)
+  endif()
 endfunction()
 
 tessera_objects(tessera_objects ${library_sources})

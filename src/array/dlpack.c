@@ -295,7 +295,9 @@ static bool copy_bools(gift *g, int64_t count)
 static tsr_dl_tensor tensor_of(gift *g)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)g->value->dtype);
-  return (tsr_dl_tensor){ .data = g->copy ? g->copy : tsr__value_map(g->value, g->position),
+  const void *data = g->copy ? g->copy : tsr__value_map(g->value, g->position);
+  /* DLPack has no pointer to const; its flag and our header say that nobody writes there. */
+  return (tsr_dl_tensor){ .data = (void *)(uintptr_t)data,
                           .device_type = HOST,
                           .ndim = g->value->shape.rank,
                           .code = info->dlpack,

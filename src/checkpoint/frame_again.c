@@ -7,6 +7,7 @@
  * and every row that is no null has one of them. */
 #include "checkpoint/checkpoint_room.h"
 #include "frame/out/out.h"
+#include "kernel/device/staging.h"
 
 static const char call_name[] = "tsr_checkpoint_frame";
 
@@ -177,15 +178,17 @@ static bool good_texts(const frame_read *r, const again *a, tsr__error *error)
   return good;
 }
 
-/* Codes of nulls may be anything, and become 0. Only parts of this process: the others' are looked
- * at by those. */
-static bool good_codes(const tsr__shard_column *c, int position)
+/* Codes of nulls may be anything, and become 0 in the part's staging buffer. Each process looks at
+ * its own parts. */
+static bool good_codes(const tsr__shard_column *c, int position, tsr__error *error)
 {
   tsr_box box;
+  tsr__staging staging;
   int32_t count = c->dict->count;
   bool good = true;
   tsr__value_box(c->values, position, &box);
-  int32_t *code = tsr__value_map(c->values, position);
+  if (tsr__staging_reopen(c->values->parts[position], &staging, error)) return false;
+  int32_t *code = staging.memory;
   /* Bools lie as bits in devices, the first row lowest. */
   const uint8_t *valid = c->valid ? tsr__value_map(c->valid, position) : NULL;
   for (int64_t i = 0; i < box.size[0]; i++) {
@@ -194,7 +197,7 @@ static bool good_codes(const tsr__shard_column *c, int position)
     code[i] = 0;
   }
   if (valid) tsr__value_unmap(c->valid, position);
-  tsr__value_unmap(c->values, position);
+  tsr__staging_give(&staging);
   return good;
 }
 
@@ -204,7 +207,7 @@ static tsr_status check_texts(const frame_read *r, const char *frame, tsr__error
     const tsr__shard_column *c = &r->column[i];
     bool good = !c->dict || good_texts(r, &r->again[i], error);
     for (int p = 0; c->dict && good && p < c->values->part_count; p++)
-      good = !c->values->parts[p] || good_codes(c, p);
+      good = !c->values->parts[p] || good_codes(c, p, error);
     if (!good && !error->status) misfit(frame, error);
   }
   return error->status;

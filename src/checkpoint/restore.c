@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint_room.h"
 #include "io/file/files.h"
 #include "io/file/system.h"
+#include "kernel/device/staging.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,8 @@
 typedef struct place {
   tsr_box box;
   char *to;
-  int position; /* of the value */
+  int position;         /* of the value */
+  tsr__staging staging; /* whose memory `to` is; closed: it is other memory */
 } place;
 
 /* One of the arrays that are restored. `place`: by part that lies here, or one for all of it in the
@@ -295,16 +297,17 @@ static bool add_tasks(read_job *job, int at, int64_t index)
   return true;
 }
 
-/* Memory that bools are gathered in, a byte each, and which elements that were not saved are zeros
- * of. Mapped until end_target. Where the shape is another one than was saved, elements beyond stay
- * 0. */
+/* A place is the staging buffer of a part, open until end_target. Bools have memory of a byte each
+ * instead, and become bits at the end. Elements that were not saved, as the saved shape is another,
+ * are 0. */
 static bool add_place(read_job *job, target *t, int position, const tsr_box *box)
 {
   place *p = &t->place[t->count];
   int64_t bytes = tsr__box_count(box, t->entry->shape.rank) * t->size;
   *p = (place){ .box = *box, .position = position };
   if (t->packed) p->to = tsr__new(job->heap, (size_t)bytes + 1);
-  else p->to = tsr__value_map(t->ask->value, position);
+  else if (!tsr__staging_open(t->ask->value->parts[position], &p->staging, &job->error))
+    p->to = p->staging.memory;
   if (!p->to) return false;
   if (!t->packed && !tsr__shape_same(&t->ask->value->shape, &t->entry->shape))
     memset(p->to, 0, (size_t)bytes);
@@ -359,7 +362,8 @@ static void pack(const target *t, const place *p)
   tsr__devices_of(value->rt)->ops->from_host(&copy, p->to, value->parts[p->position]);
 }
 
-/* Also of one that is half made: what was never begun is zeros. */
+/* Also of one that is half made: what was never begun is zeros. After a failure the devices get
+ * nothing, and the caller releases the values. */
 static void end_target(read_job *job, target *t)
 {
   int64_t rank = t->entry ? t->entry->shape.rank : 0;
@@ -368,7 +372,8 @@ static void end_target(read_job *job, target *t)
     int64_t bytes = tsr__box_count(&p->box, (int)rank) * t->size;
     if (t->packed && !job->failed) pack(t, p);
     if (t->packed) tsr__del(job->heap, p->to, (size_t)bytes + 1);
-    else tsr__value_unmap(t->ask->value, p->position);
+    else if (job->failed) tsr__staging_drop(&p->staging);
+    else tsr__staging_give(&p->staging);
   }
   int parts = t->ask && t->ask->value ? t->ask->value->part_count : 1;
   tsr__del(job->heap, t->place, (size_t)parts * sizeof *t->place);
@@ -408,7 +413,10 @@ static tsr_status open_job(read_job *job, tsr__error *error)
     job->reader[w].fd = job->reader[w].file = -1;
   bool good = job->target && job->reader;
   for (int i = 0; i < job->ask->count && good; i++) good = make_target(job, i);
-  return good ? TSR_OK : no_memory(error);
+  /* A staging buffer says itself why it could not be opened. */
+  if (!good && !job->error.status) no_memory(&job->error);
+  if (!good) *error = job->error;
+  return error->status;
 }
 
 static void close_job(read_job *job)
@@ -435,7 +443,6 @@ tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error)
   if (!error->status && job.failed) *error = job.error;
   for (size_t f = 0; ask->verify && f < ask->catalog->files && !error->status; f++)
     check_header(&job, (int)f, error);
-  /* Nothing is packed of what is not good. */
   job.failed = error->status != TSR_OK;
   close_job(&job);
   if (ask->read) *ask->read += job.bytes;

@@ -90,9 +90,9 @@ bool tsr__value_from_host(tsr__value *value, const void *data);
  * reason itself. Returns TSR_OK; TSR_ECANCELLED, TSR_ENOMEM, or TSR_EIO where reading failed. */
 typedef bool tsr__reading_fn(void *user, int64_t at, int64_t count, void *out);
 tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user);
-/* A position's buffer as the host reads or fills it (the device table's map); NULL where the
- * position is not addressable. Positions with the same part (replicas) each need filling. */
-void *tsr__value_map(const tsr__value *value, int position);
+/* A position's buffer as the host reads it (the device table's map); NULL where the position is
+ * not addressable. A buffer is filled by way of its staging buffer (kernel/device/staging.h). */
+const void *tsr__value_map(const tsr__value *value, int position);
 void tsr__value_unmap(const tsr__value *value, int position);
 /* Copies each part from its first position to its other replicas and counts the traffic. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic);

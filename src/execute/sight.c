@@ -11,6 +11,7 @@
  * Whether a value needs all this follows from its sharding alone, so that either all processes
  * meet or none. */
 #include "execute/engine.h"
+#include "kernel/device/staging.h"
 
 /* More than LARGE_BYTES is not left published until the next meeting, which may be far off: all
  * wait until everybody has read (tsr__unsee). */
@@ -98,6 +99,22 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
+/* Fills the first `bytes` of a new buffer from host memory. NULL, and the buffer released, with the
+ * error set; NULL stays NULL. */
+static tsr__buffer *fill_buffer(tsr__buffer *buffer, const void *from, size_t bytes,
+                                tsr__error *error)
+{
+  tsr__staging staging;
+  if (!buffer || !bytes) return buffer;
+  if (tsr__staging_open(buffer, &staging, error)) {
+    tsr__buffer_release(buffer);
+    return NULL;
+  }
+  memcpy(staging.memory, from, bytes);
+  tsr__staging_give(&staging);
+  return buffer;
+}
+
 /* The buffer of a part that peers can read. Memory that the user lent is not in the segment, so
  * it is copied. */
 static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int position,
@@ -112,8 +129,7 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
   }
   tsr__buffer *copy =
       ops->take(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
-  if (copy) memcpy(ops->map(copy), ops->map(part), bytes);
-  return copy;
+  return fill_buffer(copy, ops->map(part), bytes, error);
 }
 
 /* Publishes where the parts of this process lie, in the order of their positions. Offsets serve
@@ -305,7 +321,8 @@ static tsr_status fill_seen_value(const tsr__sight *sight, const tsr__value *val
     place &= ~INSIDE;
     if (place > notes[process].size || bytes > notes[process].size - place)
       return says_less(process, error);
-    if (bytes) memcpy(ops->map(part), (const char *)notes[process].data + place, bytes);
+    seen->parts[p] = fill_buffer(part, (const char *)notes[process].data + place, bytes, error);
+    if (!seen->parts[p]) return error->status;
   }
   return TSR_OK;
 }

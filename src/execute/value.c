@@ -397,7 +397,7 @@ tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, voi
 }
 
 /* NULL: the position is another process's, or there is none. */
-void *tsr__value_map(const tsr__value *value, int position)
+const void *tsr__value_map(const tsr__value *value, int position)
 {
   if (position < 0 || position >= value->part_count || !value->parts[position]) return NULL;
   return tsr__devices_of(value->rt)->ops->map(value->parts[position]);
@@ -408,7 +408,7 @@ void tsr__value_unmap(const tsr__value *value, int position)
   if (value->parts[position]) tsr__devices_of(value->rt)->ops->unmap(value->parts[position]);
 }
 
-/* Copies the parts that the host filled in at one position each to their replicas, with counted
+/* Copies the parts that the host filled at one position each to their replicas, with counted
  * traffic. Elements that the host read once serve all their devices. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {

@@ -10,6 +10,7 @@
 #define TSR_PIPELINE_ROOM_H
 
 #include "execute/execute.h"
+#include "kernel/device/staging.h"
 #include "pipeline/records.h"
 
 /* What was read of a stream for one batch. */
@@ -22,8 +23,8 @@ typedef struct tsr__stream tsr__stream;
 
 /* One field on its devices, in a batch of so many rows. */
 typedef struct tsr__lot {
-  int64_t start, rows; /* of the batch's rows */
-  char *memory;        /* while a batch is filled; NULL: another process's, or not direct */
+  int64_t start, rows;  /* of the batch's rows */
+  tsr__staging staging; /* while a batch is filled; closed: another process's, or not direct */
 } tsr__lot;
 
 /* A record that could not be read. */

@@ -1,6 +1,7 @@
-/* Where the rows of a batch go: straight into the devices' memory where a device's row is a
- * record's bytes, and by way of the host where it is not (bools, which are bits there, and fields
- * whose other dims are cut).
+/* Where the rows of a batch go: straight into the staging buffers of the devices' shards where a
+ * device's row is a record's bytes (on CPU devices that is the shard itself), and by way of a field
+ * in host memory where it is not (bools, which are bits on devices, and fields whose other dims are
+ * sharded).
  *
  *   rows   0        3        6     8      10 rows of a field over data=4
  *   edges  |        |        |     |   |  where any field's shard ends
@@ -224,7 +225,7 @@ static tsr_shape tray_shape(const tsr_pipeline *p, const tsr__tray *tray, int c)
   return shape;
 }
 
-/* direct    lots[k].memory is the device's own, mapped until the tray is finished
+/* direct    lots[k].staging is open until the tray is finished
  * else      staged: the whole field on the host, which goes to its devices at the end */
 static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
 {
@@ -239,7 +240,8 @@ static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
     tsr__span span = tsr__dim_span(&placing->on, 0, tray->rows, k);
     lots[k].start = span.start;
     lots[k].rows = span.length;
-    lots[k].memory = placing->direct ? tsr__value_map(value, k) : NULL;
+    if (placing->direct && tsr__staging_open(value->parts[k], &lots[k].staging, &tray->error))
+      return tray->error.status;
   }
   if (placing->direct) return TSR_OK;
   /* On the host in full rows; devices get their part of it when all is there (spread). */
@@ -284,6 +286,14 @@ void tsr__tray_prepare(tsr_pipeline *p, tsr__tray *tray)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
+/* The address of a row in a lot's staging buffer; NULL: the row does not lie there. */
+static char *row_in_lot(const tsr__lot *lot, int64_t row, size_t bytes)
+{
+  char *memory = lot->staging.memory;
+  if (!memory || row < lot->start || row >= lot->start + lot->rows) return NULL;
+  return memory + (size_t)(row - lot->start) * bytes;
+}
+
 /* Where rows from `row` on go, and whether anybody here holds them. */
 static bool aim(const tsr_pipeline *p, const tsr__tray *tray, int64_t row, tsr__cell *cells)
 {
@@ -294,8 +304,7 @@ static bool aim(const tsr_pipeline *p, const tsr__tray *tray, int64_t row, tsr__
     cells[c] = (tsr__cell){ NULL, bytes };
     if (tray->staged[c]) cells[c].data = tray->staged[c] + (size_t)row * bytes;
     for (int k = 0; k < p->placing[c].positions && !cells[c].data; k++)
-      if (lots[k].memory && row >= lots[k].start && row < lots[k].start + lots[k].rows)
-        cells[c].data = lots[k].memory + (size_t)(row - lots[k].start) * bytes;
+      cells[c].data = row_in_lot(&lots[k], row, bytes);
     here = here || cells[c].data;
   }
   return here;
@@ -311,9 +320,8 @@ static void repeat_rows(const tsr_pipeline *p, const tsr__tray *tray, int64_t ro
     size_t bytes = p->source->columns[c].bytes;
     const tsr__lot *lots = lots_of(p, tray, c);
     for (int k = 0; k < p->placing[c].positions && cells[c].data; k++) {
-      if (!lots[k].memory || row < lots[k].start || row >= lots[k].start + lots[k].rows) continue;
-      char *to = lots[k].memory + (size_t)(row - lots[k].start) * bytes;
-      if (to != cells[c].data) memcpy(to, cells[c].data, (size_t)rows * bytes);
+      char *to = row_in_lot(&lots[k], row, bytes);
+      if (to && to != cells[c].data) memcpy(to, cells[c].data, (size_t)rows * bytes);
     }
   }
 }
@@ -444,12 +452,13 @@ static void finish_mask(tsr_pipeline *p, tsr__tray *tray)
   tsr__del(heap, bytes, rows + 1);
 }
 
-/* Nobody writes to the devices any more. */
-static void unmap(tsr_pipeline *p, tsr__tray *tray)
+/* Ends the staging of a column: its shards are given to their devices, or dropped. */
+static void end_staging(const tsr_pipeline *p, const tsr__tray *tray, int c, bool give)
 {
-  for (int c = 0; c < p->source->column_count; c++)
-    for (int k = 0; tray->values[c] && k < p->placing[c].positions; k++)
-      if (lots_of(p, tray, c)[k].memory) tsr__value_unmap(tray->values[c], k);
+  tsr__lot *lots = lots_of(p, tray, c);
+  for (int k = 0; k < p->placing[c].positions; k++)
+    if (give) tsr__staging_give(&lots[k].staging);
+    else tsr__staging_drop(&lots[k].staging);
 }
 
 /* Fills a tray again without the records that are bad: where they are found out their rows have
@@ -461,7 +470,6 @@ static void fill_again(tsr_pipeline *p, tsr__tray *tray)
   /* Records that move up into the batch may be bad as well; each turn leaves fewer to try. */
   int had = tray->fault_count;
   bool pads = p->args.remainder == TSR_PAD_AND_MASK;
-  unmap(p, tray);
   pthread_mutex_lock(&p->lock);
   tsr__tray_empty(p, tray);
   if (!tsr__bad_list(p, tray))
@@ -481,8 +489,8 @@ void tsr__tray_finish(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr__bad_sort(tray);
   if (tray->fault_count && p->args.bad == TSR_BAD_SKIP && !tray->error.status) fill_again(p, tray);
-  unmap(p, tray);
   for (int c = 0; c < p->source->column_count; c++) {
+    end_staging(p, tray, c, !tray->error.status);
     if (!tray->staged[c] || tray->error.status) continue;
     tsr_shape shape = batch_shape(&p->source->columns[c], tray->rows);
     spread(tray->values[c], tray->staged[c], shape.dims);
@@ -494,6 +502,7 @@ void tsr__tray_empty(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr__heap *heap = &p->node.scope->rt->heap;
   for (int c = 0; c < p->source->column_count; c++) {
+    end_staging(p, tray, c, false);
     tsr__value_release(tray->values[c]);
     tsr__del(heap, tray->staged[c], tray->staged_size[c]);
     tray->values[c] = NULL;

@@ -1,12 +1,17 @@
 /* A second device table that forwards to the first, and opens the devices' memory meanwhile.
  *
  *   arena   | block ... | block ... | block |     whole pages, unreadable but in entries of the
- *                                                 table and where the host has mapped them
+ *                                                 table, and read-only where the host has mapped
+ *                                                 them
  *
  * Blocks are booked by the library's own pools, so that limits and figures are as ever; what
  * devices get is a block of the arena instead. Entries nest and run on many threads: while any is
  * under way a block opens at the first touch, which is a fault, and stays open until the last entry
- * is over. So an entry costs what it touches, and not what the devices hold. */
+ * is over. So an entry costs what it touches, and not what the devices hold.
+ *
+ * A staging buffer is a block of its own, as if the host could not address the devices' memory:
+ * giving copies it to the buffer, whose own memory holds STALE bytes until then. A block serves for
+ * one staging buffer only and stays unreadable afterwards, within entries too. */
 #include "support/guarded_devices.h"
 
 #include <dlfcn.h>
@@ -21,7 +26,7 @@
 #include "kernel/rows/row_ops.h"
 
 #define ARENA ((size_t)1 << 36)
-enum { CLASSES = 40, SLACK = 64 };
+enum { CLASSES = 40, SLACK = 64, STALE = 0xA5, READ_WRITE = PROT_READ | PROT_WRITE };
 
 /* Of a page the block that it belongs to; the rest is the block's, by its first page. */
 typedef struct header {
@@ -31,15 +36,19 @@ typedef struct header {
   char *opened; /* open for the entries under way: the data of the next such block */
   int class;    /* 2^class pages */
   int mapped;   /* how often the host has mapped it */
-  bool open, listed;
+  int access;   /* PROT_NONE, PROT_READ or READ_WRITE */
+  bool listed;
+  bool filled; /* its buffer has a staging buffer that is open */
+  bool over;   /* it was a staging buffer, which is given or dropped */
 } header;
 
 static struct {
   pthread_mutex_t lock;
   size_t page, used;
   char *base;
-  int depth;    /* entries under way */
-  header *head; /* [page] */
+  int depth;        /* entries under way */
+  int staging_left; /* the staging buffer that fails, counted down; 0: none does */
+  header *head;     /* [page] */
   char *idle[CLASSES];
   char *opened; /* blocks to close after the last entry */
 } arena = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -84,20 +93,25 @@ static header *block_at(const void *address)
   return block ? &arena.head[(size_t)(block - arena.base) / arena.page] : NULL;
 }
 
-static void set_open(header *b, bool open)
+static void set_access(header *b, int access)
 {
-  if (b->open == open) return;
-  int how = open ? PROT_READ | PROT_WRITE : PROT_NONE;
-  if (mprotect(b->block, arena.page << b->class, how)) abort();
-  b->open = open;
+  if (b->access == access) return;
+  if (mprotect(b->block, arena.page << b->class, access)) abort();
+  b->access = access;
 }
 
-/* Closes a block, or has it closed after the last entry. */
+/* The access to a block outside of entries. */
+static int access_of(const header *b)
+{
+  return b->mapped ? PROT_READ : PROT_NONE;
+}
+
+/* Ends the access of entries to a block, now or after the last entry. */
 static void shut(header *b)
 {
   if (!arena.depth) {
-    set_open(b, false);
-  } else if (b->open && !b->listed) {
+    set_access(b, access_of(b));
+  } else if (b->access && !b->listed) {
     b->opened = arena.opened;
     arena.opened = b->block;
     b->listed = true;
@@ -119,7 +133,7 @@ static void leave(void)
     header *b = block_at(arena.opened);
     arena.opened = b->opened;
     b->listed = false;
-    if (!b->mapped) set_open(b, false);
+    set_access(b, access_of(b));
   }
   pthread_mutex_unlock(&arena.lock);
 }
@@ -129,9 +143,9 @@ static bool opens(const void *address)
 {
   pthread_mutex_lock(&arena.lock);
   header *b = block_at(address);
-  bool may = b && (arena.depth || b->mapped);
+  bool may = b && !b->over && arena.depth;
   if (may) {
-    set_open(b, true);
+    set_access(b, READ_WRITE);
     shut(b);
   }
   pthread_mutex_unlock(&arena.lock);
@@ -141,7 +155,15 @@ static bool opens(const void *address)
 bool guard_hides(const void *address)
 {
   const header *b = block_at(address);
+  if (b && b->over) return true;
   return ours(address) && !arena.depth && !(b && b->mapped);
+}
+
+static int class_of(size_t bytes)
+{
+  int class = 0;
+  while ((arena.page << class) < bytes + SLACK) class ++;
+  return class;
 }
 
 static char *block_cut(int class)
@@ -157,9 +179,8 @@ static char *block_cut(int class)
 
 static void *block_new(void *booked, size_t bytes)
 {
-  int class = 0;
+  int class = class_of(bytes);
   pthread_mutex_lock(&arena.lock);
-  while ((arena.page << class) < bytes + SLACK) class ++;
   char *data = arena.idle[class];
   if (data) arena.idle[class] = block_at(data)->next;
   else data = block_cut(class);
@@ -198,14 +219,14 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 
 /* ---- what the host sees ---------------------------------------------------------------------- */
 
-static void *hidden_map(tsr__buffer *buffer)
+static const void *hidden_map(tsr__buffer *buffer)
 {
-  char *data = real_ops.map(buffer);
+  const char *data = real_ops.map(buffer);
   pthread_mutex_lock(&arena.lock);
   header *b = block_at(data);
   if (b) {
     b->mapped++;
-    set_open(b, true);
+    if (!b->access) set_access(b, PROT_READ);
   }
   pthread_mutex_unlock(&arena.lock);
   return data;
@@ -219,6 +240,79 @@ static void hidden_unmap(tsr__buffer *buffer)
   if (b && b->mapped && !--b->mapped) shut(b);
   pthread_mutex_unlock(&arena.lock);
   real_ops.unmap(buffer);
+  leave();
+}
+
+/* ---- staging buffers ------------------------------------------------------------------------- */
+
+static void say(const char *text)
+{
+  if (write(STDOUT_FILENO, text, strlen(text)) < 0) _exit(2);
+}
+
+static void misuse(const char *text)
+{
+  say(text);
+  abort();
+}
+
+/* Marks a device's block as one that is filled, or not. Memory that was adopted is no block. */
+static void mark_filled(const tsr__buffer *buffer, bool filled)
+{
+  header *b = block_at(tsr__cpu_data(buffer));
+  if (b && filled && b->filled) misuse("# a buffer has two staging buffers\n");
+  if (b) b->filled = filled;
+}
+
+static void *hidden_staging_open(tsr__buffer *buffer, bool keeps, tsr__error *error)
+{
+  pthread_mutex_lock(&arena.lock);
+  bool fails = arena.staging_left && !--arena.staging_left;
+  char *memory = fails ? NULL : block_cut(class_of(buffer->bytes));
+  if (memory) {
+    mark_filled(buffer, true);
+    block_at(memory)->mapped = 1;
+    set_access(block_at(memory), READ_WRITE);
+  }
+  pthread_mutex_unlock(&arena.lock);
+  if (!memory) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a staging buffer");
+    return NULL;
+  }
+  enter();
+  if (keeps) memcpy(memory, tsr__cpu_data(buffer), buffer->bytes);
+  else memset(memory, STALE, buffer->bytes);
+  if (!keeps) memset(tsr__cpu_data(buffer), STALE, buffer->bytes);
+  leave();
+  return memory;
+}
+
+static void hidden_staging_close(tsr__buffer *buffer, void *memory, bool filled)
+{
+  enter();
+  if (filled) memcpy(tsr__cpu_data(buffer), memory, buffer->bytes);
+  leave();
+  pthread_mutex_lock(&arena.lock);
+  header *b = block_at(memory);
+  mark_filled(buffer, false);
+  b->mapped = 0;
+  b->over = true;
+  set_access(b, PROT_NONE);
+  if (madvise(memory, arena.page << b->class, MADV_DONTNEED)) abort();
+  pthread_mutex_unlock(&arena.lock);
+}
+
+void guard_fail_staging(int nth)
+{
+  arena.staging_left = nth;
+}
+
+static void hidden_give(tsr__buffer *buffer)
+{
+  const header *b = block_at(tsr__cpu_data(buffer));
+  if (b && b->filled) misuse("# a buffer was released before its staging buffer\n");
+  enter();
+  real_ops.give(buffer);
   leave();
 }
 
@@ -255,7 +349,6 @@ static void hidden_unmap(tsr__buffer *buffer)
 #define ROWS5(name, ...) ENTRY5(rows, tsr_status, name, __VA_ARGS__)
 
 ENTRY4(ops, tsr__buffer *, take, tsr_runtime *, int, size_t, tsr__error *)
-VOID1(give, tsr__buffer *)
 ENTRY3(ops, tsr__buffer *, adopt, tsr_runtime *, int, const tsr__foreign *)
 ENTRY2(ops, tsr_memory, memory, const tsr_runtime *, int)
 VOID4(expect, tsr_runtime *, int, size_t, int)
@@ -381,6 +474,8 @@ static void fill_ops(void)
   hidden_ops.number = hidden_number;
   hidden_ops.map = hidden_map;
   hidden_ops.unmap = hidden_unmap;
+  hidden_ops.staging_open = hidden_staging_open;
+  hidden_ops.staging_close = hidden_staging_close;
   hidden_ops.from_host = hidden_from_host;
   hidden_ops.to_host = hidden_to_host;
   hidden_ops.copy = hidden_copy;
@@ -406,13 +501,16 @@ static void fill_ops(void)
 
 /* ---- on and off ------------------------------------------------------------------------------ */
 
-/* Of a stray look says what happened, and lets it happen again. */
+/* Reports a stray access, and lets it happen again. */
 static void touched(int number, siginfo_t *info, void *context)
 {
-  static const char text[] = "# device memory was touched outside of the device table\n";
   (void)context;
   if (opens(info->si_addr)) return;
-  if (guard_hides(info->si_addr) && write(STDOUT_FILENO, text, sizeof text - 1) < 0) _exit(2);
+  const header *b = block_at(info->si_addr);
+  if (b && b->over) say("# a staging buffer was touched after it was given or dropped\n");
+  else if (b && b->mapped) say("# device memory that is mapped for reading was written\n");
+  else if (guard_hides(info->si_addr))
+    say("# device memory was touched outside of the device table\n");
   signal(number, SIG_DFL);
 }
 

@@ -1,5 +1,5 @@
-/* Files of CSV or JSON lines, read at a terminal straight into the devices'
- * shards.
+/* Files of CSV or JSON lines, read at a terminal straight into the staging buffers of the devices'
+ * shards, which on CPU devices are the shards themselves.
  *
  *   file rows    0 .. 3264 | 3265 .. 6529 | ...      the usual borders over the mesh
  *                    v              v
@@ -15,10 +15,17 @@
 #include "frame/run/run.h"
 
 #include "io/text/dict.h"
+#include "kernel/device/staging.h"
 
 #include <stdio.h>
 
 /* ---- reading ----------------------------------------------------------------------------- */
+
+/* Values or validity of a column, while a reader's threads fill them. */
+typedef struct filling {
+  tsr__value *value;     /* NULL: the frame has it, or there is none */
+  tsr__staging *staging; /* by part: of the position that is read into */
+} filling;
 
 /* One reading: values and validity of each column, and which positions hold which part. */
 typedef struct reading {
@@ -31,7 +38,7 @@ typedef struct reading {
   int64_t *rows;
   int count;
   tsr__read_target *target;
-  tsr__value **values, **valid;
+  filling *values, *valid;
   const tsr__pushdown *pushdown; /* NULL: all rows count */
   const bool *told;              /* by column, as of the visit; NULL: none */
   tsr__pushed *pushed;           /* where sparse columns go */
@@ -107,13 +114,31 @@ static bool is_told(const reading *r, int column)
   return r->told && r->told[column];
 }
 
-/* Takes fresh buffers for a column and maps them, a pointer a part, so that the reader may write
- * all parts at once. */
+/* A new value, and staging buffers for the parts that are read into. The caller drops the filling
+ * in any case, after an error too. */
+static tsr_status open_filling(reading *r, tsr_scope *scope, tsr_dtype dtype, filling *out)
+{
+  tsr_shape shape = { 1, { r->source->rows } };
+  tsr__layout layout = { dtype, &shape, &r->source->sharding, NULL };
+  out->staging = room(r, scope, r->parts, sizeof *out->staging);
+  if (!out->staging) return r->error->status;
+  out->value = tsr__value_new(scope->rt, &layout, r->error);
+  for (int i = 0; i < r->parts && !r->error->status; i++)
+    tsr__staging_open(out->value->parts[r->position[i]], &out->staging[i], r->error);
+  return r->error->status;
+}
+
+static void drop_filling(const reading *r, filling *f)
+{
+  for (int i = 0; f->staging && i < r->parts; i++) tsr__staging_drop(&f->staging[i]);
+  tsr__value_release(f->value);
+  f->value = NULL;
+}
+
+/* Takes fresh buffers for a column, with staging buffers that the reader fills, all parts at
+ * once. */
 static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
 {
-  tsr_runtime *rt = scope->rt;
-  tsr_shape shape = { 1, { r->source->rows } };
-  const tsr_sharding *sharding = &r->source->sharding;
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
   tsr__read_target *target = &r->target[r->count];
   if (is_told(r, column)) {
@@ -121,26 +146,19 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
     r->count++;
     return TSR_OK;
   }
-  tsr__value *values =
-      tsr__value_new(rt, &(tsr__layout){ dtype, &shape, sharding, NULL }, r->error);
-  /* Validity is read with every column, since only the reading tells whether there are nulls. */
-  tsr__value *valid =
-      values ? tsr__value_new(rt, &(tsr__layout){ TSR_BOOL, &shape, sharding, NULL }, r->error)
-             : NULL;
-  r->values[r->count] = values;
-  r->valid[r->count] = valid;
+  filling *values = &r->values[r->count], *valid = &r->valid[r->count];
   target->column = column;
   target->sparse = sparse;
   target->values = room(r, scope, r->parts, sizeof *target->values);
   target->validity = room(r, scope, r->parts, sizeof *target->validity);
-  r->count++;
-  /* What was made is in the lists by now: drop() lets go of it. */
-  if (!valid || !target->values || !target->validity) return r->error->status;
+  r->count++; /* drop() lets go of all that is made from here on */
+  if (!target->values || !target->validity) return r->error->status;
+  /* Validity is read with every column, since only the reading tells whether there are nulls. */
+  if (open_filling(r, scope, dtype, values) || open_filling(r, scope, TSR_BOOL, valid))
+    return r->error->status;
   for (int i = 0; i < r->parts; i++) {
-    target->values[i] = tsr__value_map(values, r->position[i]);
-    /* Workers of the reader write into device memory as it lies; it is unmapped before anyone
-     * else sees it. */
-    target->validity[i] = tsr__value_map(valid, r->position[i]);
+    target->values[i] = values->staging[i].memory;
+    target->validity[i] = valid->staging[i].memory;
     if (!target->values[i] && !r->here && add_spare(r, scope, i, dtype)) return r->error->status;
   }
   return TSR_OK;
@@ -152,10 +170,12 @@ static tsr_array *leaf(tsr_frame *df, tsr__value *value)
                         value, df->node.site);
 }
 
-/* A column that was read: the devices have it, replicas too. */
-static tsr_array *read_leaf(reading *r, tsr__value *value)
+/* A column that was read: the devices get it, replicas too. */
+static tsr_array *give_filling(reading *r, filling *f)
 {
-  for (int i = 0; i < r->parts; i++) tsr__value_unmap(value, r->position[i]);
+  tsr__value *value = f->value;
+  for (int i = 0; i < r->parts; i++) tsr__staging_give(&f->staging[i]);
+  f->value = NULL;
   tsr__value_replicate(value, r->moved);
   return leaf(r->df, value);
 }
@@ -167,17 +187,12 @@ static tsr_status keep(reading *r)
   tsr__source *source = r->source;
   for (int i = 0; i < r->count; i++) {
     tsr__read_target *target = &r->target[i];
-    if (target->there) tsr__value_unmap(source->col[target->column].values->value, r->position[0]);
     if (target->told || target->there) continue;
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
     target->dict = NULL; /* the source's now, even if what follows fails */
-    col.values = read_leaf(r, r->values[i]);
-    r->values[i] = NULL;
-    if (target->nulls) {
-      col.valid = read_leaf(r, r->valid[i]);
-      r->valid[i] = NULL;
-    }
+    col.values = give_filling(r, &r->values[i]);
+    if (target->nulls) col.valid = give_filling(r, &r->valid[i]);
     if (col.values->inert || (col.valid && col.valid->inert))
       return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
     if (target->sparse) r->pushed->col[target->column] = col;
@@ -191,9 +206,10 @@ static tsr_status keep(reading *r)
 static void drop(reading *r, bool dicts)
 {
   for (int i = 0; i < r->count; i++) {
-    tsr__value_release(r->values[i]);
-    tsr__value_release(r->valid[i]);
-    if (dicts && r->target[i].dict) tsr__dict_release(r->target[i].dict);
+    const tsr__read_target *target = &r->target[i];
+    drop_filling(r, &r->values[i]);
+    drop_filling(r, &r->valid[i]);
+    if (dicts && target->dict) tsr__dict_release(target->dict);
   }
 }
 
@@ -332,16 +348,19 @@ static tsr_status make_pushed(reading *r)
 
 /* A predicate's column that was borrowed, which the reader looks at where it lies. One part has
  * it. */
-static tsr_status add_there(reading *r, tsr_scope *scope, int column)
+static void add_there(reading *r, int column)
 {
-  tsr__read_target *target = &r->target[r->count];
   const tsr__value *value = r->source->col[column].values->value;
-  *target = (tsr__read_target){ .column = column, .there = true };
-  target->values = room(r, scope, r->parts, sizeof *target->values);
-  if (!target->values) return r->error->status;
-  target->values[0] = tsr__value_map(value, r->position[0]);
-  r->count++;
-  return TSR_OK;
+  r->target[r->count++] =
+      (tsr__read_target){ .column = column, .there = tsr__value_map(value, r->position[0]) };
+}
+
+/* Ends the reader's look at borrowed columns, before columns may be forgotten. */
+static void unmap_there(const reading *r)
+{
+  for (int i = 0; i < r->count; i++)
+    if (r->target[i].there)
+      tsr__value_unmap(r->source->col[r->target[i].column].values->value, r->position[0]);
 }
 
 /* The predicates with the numbers of their targets; `scope` holds them. The reader numbers
@@ -354,7 +373,7 @@ static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *r
     int column = r->pushdown->predicate[s].target, t = 0;
     predicates[s] = r->pushdown->predicate[s];
     while (t < r->count && r->target[t].column != column) t++;
-    if (t == r->count && add_there(r, scope, column)) return r->error->status;
+    if (t == r->count) add_there(r, column);
     predicates[s].target = t;
   }
   read->predicate_count = r->pushdown->count;
@@ -392,17 +411,17 @@ static tsr_status count_kept(reading *r)
 }
 
 /* The rows that passed as an array, which stands in for the filters. */
-static tsr_status make_mask(reading *r)
+static tsr_status make_mask(reading *r, tsr_scope *scope)
 {
-  tsr_shape shape = { 1, { r->source->rows } };
-  tsr__layout layout = { TSR_BOOL, &shape, &r->source->sharding, NULL };
-  tsr__value *mask = tsr__value_new(r->df->node.scope->rt, &layout, r->error);
-  for (int p = 0; mask && p < r->parts; p++) {
-    void *bits = tsr__value_map(mask, r->position[p]);
+  filling mask = { 0 };
+  open_filling(r, scope, TSR_BOOL, &mask);
+  for (int p = 0; p < r->parts && !r->error->status; p++) {
+    void *bits = mask.staging[p].memory;
     size_t words = (size_t)(r->rows[p + 1] - r->rows[p] + 63) / 64;
     if (bits) memcpy(bits, r->pushed->kept[p], words * sizeof(uint64_t));
   }
-  if (mask) r->pushed->mask = read_leaf(r, mask);
+  if (!r->error->status) r->pushed->mask = give_filling(r, &mask);
+  drop_filling(r, &mask);
   if (r->pushed->mask && r->pushed->mask->inert)
     return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
   return r->error->status;
@@ -452,8 +471,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   bool first = can_push_down(r, need);
   if (find_parts(r, scope)) return r->error->status;
   r->target = room(r, scope, columns, sizeof *r->target);
-  r->values = room(r, scope, columns, sizeof(tsr__value *));
-  r->valid = room(r, scope, columns, sizeof(tsr__value *));
+  r->values = room(r, scope, columns, sizeof *r->values);
+  r->valid = room(r, scope, columns, sizeof *r->valid);
   if (!r->target || !r->values || !r->valid) return r->error->status;
   r->pushed = r->source->pushed;
   bool sparse = first || (r->pushed && r->pushdown && tsr__pushdown_holds(r->pushed, r->pushdown));
@@ -479,9 +498,11 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   if (first && take_predicates(r, scope, &read)) return r->error->status;
   read.target_count = r->count;
   const tsr__reader *reader = &df->source->reader;
-  if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
+  tsr_status status = reader->ops->read(reader->file, &read, r->error);
+  unmap_there(r);
+  if (status) return status;
   if (first && !read.retyped) {
-    if (count_kept(r) || (r->told && make_mask(r))) return r->error->status;
+    if (count_kept(r) || (r->told && make_mask(r, scope))) return r->error->status;
     r->source->pushed = r->pushed;
   }
   r->source->seen = r->source->seen || !read.retyped;

@@ -18,16 +18,17 @@ typedef struct tsr__read_column {
   bool loose;    /* a value that was not looked at may still change its type */
 } tsr__read_column;
 
-/* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
- * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
- * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
+/* Where one column's part goes, in memory of the host: values of `rows[part+1]-rows[part]` elements
+ * each, bool as one bit an element LSB first, validity one bit an element (always written: 1 =
+ * valid). Bits are written in whole 64-bit words, those behind the last element 0; a null's value
+ * is 0. The reader's threads write and read that memory until the read returns, and not later. */
 typedef struct tsr__read_target {
   int column;
   bool sparse;         /* values of rows that predicates drop are not wanted: see tsr__predicate */
   bool told;           /* texts that predicates are asked of as they lie in the file, and no more:
                           nothing is written, and there is no dictionary */
-  bool there;          /* values that are read already and hold no null, for predicates: no
-                          validity, and nothing is written */
+  const void *there;   /* values that were read before and hold no null, for predicates, where
+                          there is one part: no validity, and nothing is written; or NULL */
   void **values;       /* one pointer a part */
   uint64_t **validity; /* one pointer a part */
   int64_t nulls;       /* out: nulls written over all parts */

@@ -146,7 +146,7 @@ static uint64_t judge_word(const tsr__stripes *s, tsr__stripe_word rows, tsr__st
       bits &= judge_texts(&judge, asks, rows, bits);
       continue;
     }
-    judge.values = t->values[part];
+    judge.values = t->there ? t->there : t->values[part];
     judge.validity = t->there ? NULL : t->validity[part];
     bits &= tsr__judge_word(&judge, rows.from, rows.count);
   }

@@ -54,8 +54,10 @@ tsr_memory tsr__cpu_memory(const tsr_runtime *rt, int device);
 void tsr__cpu_expect(tsr_runtime *rt, int device, size_t bytes, int count);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);
-void *tsr__cpu_map(tsr__buffer *buffer);
+const void *tsr__cpu_map(tsr__buffer *buffer);
 void tsr__cpu_unmap(tsr__buffer *buffer);
+void *tsr__cpu_staging_open(tsr__buffer *buffer, bool keeps, tsr__error *error);
+void tsr__cpu_staging_close(tsr__buffer *buffer, void *memory, bool filled);
 
 /* copy.c */
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to);

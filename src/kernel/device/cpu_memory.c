@@ -110,9 +110,9 @@ void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count)
   for (int64_t i = 0; i < count; i++) out[i] = first + i;
 }
 
-/* Memory of this device is the host's own; one with memory of its own would copy here, and back
- * in unmap. */
-void *tsr__cpu_map(tsr__buffer *buffer)
+/* The host reads and fills the memory of a CPU device in place. A device with memory of its own
+ * would copy in map, and in staging_close. */
+const void *tsr__cpu_map(tsr__buffer *buffer)
 {
   return tsr__cpu_data(buffer);
 }
@@ -120,6 +120,17 @@ void *tsr__cpu_map(tsr__buffer *buffer)
 void tsr__cpu_unmap(tsr__buffer *buffer)
 {
   (void)buffer;
+}
+
+void *tsr__cpu_staging_open(tsr__buffer *buffer, bool keeps, tsr__error *error)
+{
+  (void)keeps, (void)error;
+  return tsr__cpu_data(buffer);
+}
+
+void tsr__cpu_staging_close(tsr__buffer *buffer, void *memory, bool filled)
+{
+  (void)buffer, (void)memory, (void)filled;
 }
 
 /* ---- working memory -------------------------------------------------------------------------- */

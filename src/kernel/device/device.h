@@ -146,10 +146,16 @@ typedef struct tsr__device_ops {
   void (*fill)(tsr__buffer *buffer, uint8_t byte);
   /* Elements first, first + 1, ... of I64. */
   void (*number)(tsr__buffer *buffer, int64_t first, int64_t count);
-  /* The buffer as the host reads or fills it, as it lies there (bools are bits), until it is given
-   * back or the buffer is released. On CPU devices that is the memory itself. */
-  void *(*map)(tsr__buffer *buffer);
+  /* The buffer as the host reads it, as it lies there (bools are bits), until unmap or until the
+   * buffer is released. On CPU devices that is the memory itself. */
+  const void *(*map)(tsr__buffer *buffer);
   void (*unmap)(tsr__buffer *buffer);
+  /* Host memory in which a buffer is filled: staging.h. With `keeps` it begins with the buffer's
+   * elements, else with anything. NULL with the error set. staging_close ends the use of that
+   * memory; with `filled` the buffer has its elements from then on. On CPU devices that memory is
+   * the buffer's own. */
+  void *(*staging_open)(tsr__buffer *buffer, bool keeps, tsr__error *error);
+  void (*staging_close)(tsr__buffer *buffer, void *memory, bool filled);
   /* Host memory (dense, bool as bytes) to and from part of a device's dense buffer. */
   void (*from_host)(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
   void (*to_host)(const tsr__box_copy *copy, const tsr__buffer *from, void *host);

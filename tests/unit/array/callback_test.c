@@ -1,4 +1,5 @@
-/* Arrays made of what a callback fills, and arrays given up for what is made of them. */
+/* Arrays made of what a callback fills, and arrays given up for what is made of them.
+ * Guards the devices. */
 #include "harness.h"
 
 #include <string.h>

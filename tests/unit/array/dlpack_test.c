@@ -1,4 +1,5 @@
-/* Tensors of DLPack in both structs: what is borrowed and what copied, deleters, hostile ones. */
+/* Tensors of DLPack in both structs: what is borrowed and what copied, deleters, hostile ones.
+ * Guards the devices. */
 #include "harness.h"
 
 #include <stdlib.h>

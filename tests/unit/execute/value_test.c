@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "execute/execute.h"
+#include "kernel/device/staging.h"
 #include "support/topology_fixture.h"
 #include "tessera.h"
 
@@ -94,9 +95,11 @@ TEST(replicas_are_filled_by_counted_copies)
   for (int p = 0; p < 4; p++) { /* positions 4 .. 7 are their replicas */
     tsr_box box;
     tsr__value_box(value, p, &box);
-    int32_t *data = tsr__value_map(value, p);
+    tsr__staging staging;
+    CHECK_I64(tsr__staging_open(value->parts[p], &staging, &error), TSR_OK);
+    int32_t *data = staging.memory;
     for (int64_t i = 0; i < box.size[0]; i++) data[i] = (int32_t)(100 + box.start[0] + i);
-    tsr__value_unmap(value, p);
+    tsr__staging_give(&staging);
   }
   tsr__value_replicate(value, &traffic);
   CHECK_I64(traffic.bytes, 10 * 4);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/device/staging.h"
 #include "support/kernel_fixture.h"
 #include "topology/topology.h"
 
@@ -180,6 +181,44 @@ TEST(lent_memory_is_given_back_once)
   tsr__buffer_release(buffer);
   CHECK_I64(released, 1);
   tsr__buffer_release(NULL);
+  kernel_close(&k);
+}
+
+static void *no_staging(tsr__buffer *buffer, bool keeps, tsr__error *error)
+{
+  (void)buffer, (void)keeps;
+  tsr__error_set(error, TSR_ENOMEM, "no staging");
+  return NULL;
+}
+
+/* On CPU devices nothing is copied; what is closed stays closed. */
+TEST(staging_is_the_buffers_own_memory)
+{
+  kernel_fixture k;
+  tsr__staging staging;
+  kernel_open(&k, 1, NULL, 1);
+  const tsr__device_ops *ops = tsr__devices_of(k.rt)->ops;
+  tsr__buffer *buffer = ops->take(k.rt, 0, 800, &k.error);
+  CHECK_I64(tsr__staging_open(buffer, &staging, &k.error), TSR_OK);
+  CHECK(staging.buffer == buffer && staging.memory == tsr__cpu_data(buffer));
+  memset(staging.memory, 7, 800);
+  tsr__staging_give(&staging);
+  CHECK(!staging.buffer && !staging.memory);
+  tsr__staging_give(&staging);
+  tsr__staging_drop(&staging);
+  CHECK_I64(tsr__staging_reopen(buffer, &staging, &k.error), TSR_OK);
+  CHECK_I64(((const char *)staging.memory)[799], 7);
+  tsr__staging_drop(&staging);
+  CHECK_I64(tsr__staging_open(NULL, &staging, &k.error), TSR_OK);
+  CHECK(!staging.buffer && !staging.memory);
+  tsr__device_ops without = *ops;
+  without.staging_open = no_staging;
+  buffer->ops = &without;
+  CHECK_I64(tsr__staging_open(buffer, &staging, &k.error), TSR_ENOMEM);
+  CHECK(!staging.buffer && !staging.memory);
+  CHECK_I64(tsr__staging_reopen(buffer, &staging, &k.error), TSR_ENOMEM);
+  buffer->ops = ops;
+  tsr__buffer_release(buffer);
   kernel_close(&k);
 }
 

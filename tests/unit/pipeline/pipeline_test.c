@@ -1,4 +1,5 @@
-/* Pipelines: sources, batches, remainders, states, errors, ends. */
+/* Pipelines: sources, batches, remainders, states, errors, ends.
+ * Guards the devices. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What becomes of records between a source and its batches: cases by hand. The rest of it is in
- * law/stage_law_test.c. */
+ * law/stage_law_test.c. Guards the devices. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

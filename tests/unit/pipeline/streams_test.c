@@ -1,4 +1,5 @@
-/* Streams: records that come in order, of which nobody knows how many there are. */
+/* Streams: records that come in order, of which nobody knows how many there are.
+ * Guards the devices. */
 #include <stdio.h>
 #include <string.h>
 
