@@ -253,6 +253,25 @@ def check_operations(files):
                 find(path, line_of(code, match.start()), f"{match.group()} is named outside its home")
 
 
+# Names of operations in disguise: the kind of a row's kernel, and functions of rows that are compared.
+_KERNEL_KINDS = re.compile(r"(?:\.|->)lowering\b|\bTSR__LOW_\w+")
+_ROW_FUNCTIONS = re.compile(r"[!=]=\s*&?tsr__(?:shape|view|flops|routine|room_of|batch)_\w+\b(?!\s*\()")
+
+
+def check_row_questions(files):
+    """Whoever needs to know something about an operation asks a trait of its row, or calls a function that the
+    row names. graph/ alone reads what kind of kernel a row has."""
+    for path in sources(files, "src"):
+        code = ctext.without_comments(ctext.read(path))
+        for match in _ROW_FUNCTIONS.finditer(code):
+            find(path, line_of(code, match.start()), f"'{match.group()}': a trait of the row, in ops.def")
+        if path.parts[1] == "graph":
+            continue
+        for match in _KERNEL_KINDS.finditer(code):
+            find(path, line_of(code, match.start()),
+                 f"'{match.group()}': ask a trait of the row, or a function of graph/ops.h")
+
+
 _VERBS = re.compile(r"\bcase\s+TSR__FRAME_\w+")
 
 
@@ -621,6 +640,7 @@ def main():
     check_shared(files)
     check_documented(files)
     check_operations(files)
+    check_row_questions(files)
     check_generated()
     check_guide_index(files)
     check_promises()

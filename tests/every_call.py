@@ -8,7 +8,9 @@
 Objects are picked by their number, also in operands, lists and structs of arguments; texts, bodies and places
 for results come from the test; all else is zero.
 
-    tests/every_call.py INCLUDE_DIR OUT
+    tests/every_call.py INCLUDE_DIR OUT [DTYPES]
+
+DTYPES gets the names of the functions that take a dtype, for tests/unit/topology/dtype_kind_test.c.
 """
 import re
 import sys
@@ -147,9 +149,26 @@ class Calls:
         return "\n".join(functions) + "\nstatic const struct row rows[] = {\n" + "".join(rows) + "};\n"
 
 
+    def takes_dtype(self, kind):
+        """Whether a value of a type is a dtype, or has one in it."""
+        kind = kind.replace(" *", "")
+        fields = self.structs.get(kind, ()) if kind not in OBJECTS else ()
+        return kind == "tsr_dtype" or any(self.takes_dtype(field[0]) for field in fields)
+
+    def dtypes(self):
+        """The functions that are given one; results are written through pointers to what is not constant."""
+        def given(declared):
+            return "*" not in declared or "const" in declared.split("*")[0]
+        return "".join(f'"{name}",\n' for name, (_, parameters) in sorted(self.calls.items())
+                       if any(given(kind) and self.takes_dtype(normal(kind)) for kind, _ in parameters))
+
+
 def main():
-    include, out = sys.argv[1:]
-    Path(out).write_text(Calls(include).text())
+    include, out, *dtypes = sys.argv[1:]
+    calls = Calls(include)
+    Path(out).write_text(calls.text())
+    for path in dtypes:
+        Path(path).write_text(calls.dtypes())
 
 
 if __name__ == "__main__":

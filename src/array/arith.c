@@ -107,7 +107,7 @@ static tsr_dtype weak_dtype(tsr_scalar_kind kind, tsr_dtype beside)
 {
   if (kind == TSR_SCALAR_BOOL) return beside;
   if (kind != TSR_SCALAR_FLOAT) return beside == TSR_BOOL ? TSR_I64 : beside;
-  return tsr__dtype_float(beside) ? beside : TSR_F64;
+  return tsr__dtype_of_functions(beside);
 }
 
 /* Whether an operand is an array, be it NULL, and no number. */

@@ -51,7 +51,13 @@ static inline bool tsr__usable(const tsr_array *a)
 
 static inline bool tsr__of_floats(const tsr_array *a)
 {
-  return tsr__dtype_float((tsr_dtype)a->dtype);
+  return tsr__dtype_is_real((tsr_dtype)a->dtype);
+}
+
+/* Whether functions of an array have derivatives. */
+static inline bool tsr__has_gradient(const tsr_array *a)
+{
+  return tsr__dtype_has_gradient((tsr_dtype)a->dtype);
 }
 
 /* The array if it is of floats, otherwise its values in f64. */

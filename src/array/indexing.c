@@ -98,7 +98,7 @@ static tsr_operand default_fill(tsr_dtype dtype)
     [TSR_I64] = { INT64_MIN, 0 },  [TSR_U8] = { 0, UINT8_MAX },  [TSR_U16] = { 0, UINT16_MAX },
     [TSR_U32] = { 0, UINT32_MAX }, [TSR_U64] = { 0, UINT64_MAX }
   };
-  if (tsr__dtype_float(dtype)) return tsr_operand_float((double)NAN);
+  if (tsr__dtype_has_nan(dtype)) return tsr_operand_float((double)NAN);
   if (dtype == TSR_BOOL) return tsr_operand_bool(true);
   return ends[dtype].most ? tsr_operand_uint(ends[dtype].most) : tsr_operand_int(ends[dtype].least);
 }
@@ -183,14 +183,13 @@ static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given,
   aim a = aim_at(at, x->shape.dims[dim], args.mode, site);
   /* Each element that is made looks at its index. Where none is made nobody would, and whether an
    * index is wrong must not depend on the other dims. */
-  if (args.mode == TSR_INDEX_ERROR && tsr__ops[op].shape_rule == TSR__SH_TAKE &&
-      takes_nothing(x, dim))
+  if (args.mode == TSR_INDEX_ERROR && tsr__ops[op].inserts_dims && takes_nothing(x, dim))
     a.place =
         within(a.place, &(tsr__within_attr){ x->shape.dims[dim], dim, TSR__WITHIN_TAKE }, site);
   tsr_array *found = look(op, x, settle(a, 0, site), dim, site);
   if (!a.inside || !tsr__usable(found)) return found;
   if (!x->shape.dims[dim]) return filled(found, args.fill, site);
-  if (tsr__ops[op].shape_rule == TSR__SH_TAKE) a.inside = spread(a.inside, found, dim, site);
+  if (tsr__ops[op].inserts_dims) a.inside = spread(a.inside, found, dim, site);
   return fill_in(found, a.inside, args.fill, site);
 }
 

@@ -367,8 +367,7 @@ static tsr_status check_points(const tsr_interp_args *args, tsr__error *error)
 static void to_floats(tsr_interp_args *args, const char *site)
 {
   /* Integers are computed with as f64, as in NumPy. */
-  tsr_dtype meet = tsr__meet_of(TSR__IN(args->xp, args->fp, args->x));
-  if (!tsr__dtype_float(meet)) meet = TSR_F64;
+  tsr_dtype meet = tsr__dtype_of_functions(tsr__meet_of(TSR__IN(args->xp, args->fp, args->x)));
   args->x = tsr_cast_at(args->x, meet, site);
   args->xp = tsr_cast_at(args->xp, meet, site);
   args->fp = tsr_cast_at(args->fp, meet, site);

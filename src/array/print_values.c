@@ -31,7 +31,7 @@ typedef struct layout {
 
 static double element(const layout *l, int64_t i)
 {
-  if (tsr__dtype_float(l->dtype)) return tsr__dtype_get_real(l->dtype, l->data, i);
+  if (tsr__dtype_is_real(l->dtype)) return tsr__dtype_get_real(l->dtype, l->data, i);
   return (double)tsr__dtype_get_whole(l->dtype, l->data, i);
 }
 
@@ -215,7 +215,7 @@ static void measure_special(layout *l, int64_t i, void *user)
 static void plan_layout(layout *l)
 {
   range r = { 0, INFINITY };
-  bool is_float = tsr__dtype_float((tsr_dtype)l->dtype);
+  bool is_float = tsr__dtype_is_real((tsr_dtype)l->dtype);
   if (is_float) {
     visit(l, 0, 0, &(visitor){ find_range, &r });
     /* NumPy's rule, with less for f32, whose digits end earlier. */
@@ -319,7 +319,7 @@ static void add_scalar(tsr__text *out, const layout *l)
 {
   char text[48];
   double v = element(l, 0);
-  if (!tsr__dtype_float((tsr_dtype)l->dtype)) {
+  if (!tsr__dtype_is_real((tsr_dtype)l->dtype)) {
     add_element(out, l, 0);
     return;
   }

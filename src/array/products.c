@@ -22,8 +22,7 @@
  * places of dims, which must stay. */
 static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool windows)
 {
-  while (!windows && tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert &&
-         !x->deleted) {
+  while (!windows && tsr__ops[x->op].permutes && !x->value && !x->inert && !x->deleted) {
     /* The transpose has no value, so it costs nothing to look behind it; one that was evaluated is
      * there in order and is taken as it is. */
     const tsr__order_attr *order = x->attr;
@@ -40,9 +39,9 @@ static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool
  * result's dtype is then the one that sums are made in, and operands stay narrow in memory. */
 static bool widens(tsr_dtype in, tsr_dtype out)
 {
-  bool real = tsr__dtype_float(in);
+  bool real = tsr__dtype_is_real(in);
   if (in == out) return true;
-  return in != TSR_BOOL && real == tsr__dtype_float(out) &&
+  return in != TSR_BOOL && real == tsr__dtype_is_real(out) &&
          tsr_dtype_size(in) < tsr_dtype_size(out);
 }
 
@@ -75,7 +74,7 @@ static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype ou
   tsr__dot_attr attr = c->at;
   if (exact) return exact;
   /* Reproducible sums of floats: leaves of one length are summed alike on every mesh. */
-  if (c->reproducible && tsr__dtype_float(out)) cut_leaves(c, &attr);
+  if (c->reproducible && tsr__dtype_rounds(out)) cut_leaves(c, &attr);
   tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
   bool windows = false;
   for (int d = 0; d < TSR_MAX_RANK; d++) windows |= attr.window[d] != 0;

@@ -54,14 +54,14 @@ tsr_array *tsr__exact_product(const tsr__contraction *c, tsr_dtype in, tsr_dtype
                               const char *site)
 {
   int order[TSR_MAX_RANK];
-  if (!tsr__dtype_float(out) || !meet_dims(c, order)) return NULL;
+  if (!tsr__dtype_rounds(out) || !meet_dims(c, order)) return NULL;
   int rank = c->a->shape.rank;
   bool turned = false;
   for (int d = 0; d < rank; d++) turned |= order[d] != d;
   tsr_array *b = turned ? tsr_transpose_at(c->b, order, rank, site) : c->b;
   tsr_array *x = tsr_cast_at(tsr_cast_at(c->a, in, site), TSR_F64, site);
   tsr_array *y = tsr_cast_at(tsr_cast_at(b, in, site), TSR_F64, site);
-  bool exact = tsr__dtype_float(in) && in != TSR_F64;
+  bool exact = tsr__dtype_is_real(in) && in != TSR_F64;
   tsr_array *terms = exact ? tsr_mul_at(x, tsr__of(y), site) : tsr__exact_terms(x, y, site);
   tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = (1u << terms->shape.rank) - 1),
                    .dtype = out };

@@ -275,7 +275,7 @@ tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dt
   /* Each word of an element has a stream of its own. */
   uint64_t stream = d->args.stream + number_of * STREAMS;
   /* Floats by a number: a source, which each device makes its own part of without any operand. */
-  if (!keys && tsr__dtype_float(dtype)) {
+  if (!keys && tsr__dtype_is_real(dtype)) {
     tsr__ask ask = { .dtype = dtype,
                      .shape = d->args.shape,
                      TSR__NUMBERS({ .i = (int64_t)d->args.key }, { .i = (int64_t)stream }),

@@ -321,7 +321,7 @@ tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args 
   tsr__error error = { .status = TSR_OK };
   if (!logits) tsr__fail_null(d.what, "array of logits", site);
   if (!tsr__usable(logits)) return tsr__draws_inert(&d);
-  if (!tsr__dtype_float((tsr_dtype)logits->dtype))
+  if (!tsr__dtype_is_real((tsr_dtype)logits->dtype))
     tsr__error_set(&error, TSR_EDTYPE, "%s: logits are %s, expected floats; cast them first",
                    d.what, tsr_type_of(logits));
   if (error.status || tsr__find_dim(logits, &dim, d.what, &error))

@@ -64,7 +64,7 @@ tsr_status tsr__dims_once(const char *what, tsr_dims dims, tsr_array *a, tsr__er
 static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
 {
   /* NaN is left out by the mask, so it costs no pass of its own. */
-  if (!args->skip_nan || !tsr__dtype_float((tsr_dtype)args->x->dtype)) return args->where;
+  if (!args->skip_nan || !tsr__dtype_has_nan((tsr_dtype)args->x->dtype)) return args->where;
   tsr_array *number = tsr_not_at(tsr_isnan_at(args->x, site), site);
   if (!args->where) return number;
   return tsr_and_at(number, tsr_operand_array(args->where), site);

@@ -162,7 +162,7 @@ static tsr_array *scanned(const tsr_scan_args *given, const scan *how, const cha
   if (tsr__take_opts(how->what, given, &args, sizeof args, &error) && tsr__usable(x))
     return tsr__refused(x, &error, site);
   /* What counts as nothing in the place of NaN: 0 in a sum, 1 in a product. */
-  if (how->skip_nan && tsr__usable(x) && tsr__dtype_float((tsr_dtype)x->dtype))
+  if (how->skip_nan && tsr__usable(x) && tsr__dtype_has_nan((tsr_dtype)x->dtype))
     x = tsr_where_at(tsr_isnan_at(x, site), tsr_operand_int(how->neutral), tsr_operand_array(x),
                      site);
   bool truth = how->picks && tsr__usable(x) && x->dtype == TSR_BOOL;

@@ -245,7 +245,7 @@ tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
   if (status) return status;
   tsr_dtype dtype = (tsr_dtype)a->dtype;
   /* u64 above 2^63 is no negative number. */
-  if (tsr__dtype_float(dtype)) *out = tsr__dtype_get_real(dtype, &e, 0);
+  if (tsr__dtype_is_real(dtype)) *out = tsr__dtype_get_real(dtype, &e, 0);
   else *out = tsr__dtype_real_of(TSR_F64, tsr__dtype_get_whole(dtype, &e, 0), dtype == TSR_U64);
   return TSR_OK;
 }
@@ -255,7 +255,7 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
   element e = { 0 };
   /* By the dtype alone: nothing is computed in vain. */
   tsr_status status = TSR_OK;
-  if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
+  if (a && !a->inert && (tsr__dtype_is_real((tsr_dtype)a->dtype)))
     status = tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
                        "tsr_read_i64: the array is %s, expected an integer or bool; cast it first",
                        tsr_type_of(a));

@@ -298,7 +298,8 @@ static tsr_array *along(const tsr_window_args *a, tsr_array *x, int64_t n, walk 
 /* What changes nothing beside other elements. */
 static tsr_operand neutral(tsr_window_op op, tsr_dtype dtype)
 {
-  bool real = tsr__dtype_float(dtype), natural = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT;
+  bool real = tsr__dtype_is_real(dtype),
+       natural = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT;
   int bits = (int)tsr_dtype_size(dtype) * 8;
   /* -0 + x is x for all x, -0 too; 0 + -0 would be 0. */
   if (op == TSR_WINDOW_SUM) return real ? tsr_operand_float(-0.0) : tsr_operand_int(0);
@@ -370,7 +371,7 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   /* Borders first, and in the dtype of x, which says what the neutral element is. */
   tsr_array *y = bordered(x, args.low, args.high, neutral(args.op, dtype), site);
   /* Sums of f32 and less are then rounded once at the end, whatever the windows' order. */
-  if (adds && tsr__dtype_float(dtype)) y = tsr_cast_at(y, TSR_F64, site);
+  if (adds && tsr__dtype_rounds(dtype)) y = tsr_cast_at(y, TSR_F64, site);
   for (int i = 0; i < x->shape.rank && !y->inert; i++) {
     /* The last dim first, so that the first of equal extremes is the first in C order. */
     int d = is_extreme(args.op) ? x->shape.rank - 1 - i : i;
@@ -453,7 +454,7 @@ tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site)
   double count = 1;
   if (!open_pool("tsr_avg_pool", args, &p, site, &failed)) return failed;
   tsr_array *x = p.windows.x;
-  tsr_dtype dtype = tsr__dtype_float((tsr_dtype)x->dtype) ? (tsr_dtype)x->dtype : TSR_F64;
+  tsr_dtype dtype = tsr__dtype_of_functions((tsr_dtype)x->dtype);
   tsr_window_args within = p.windows;
   within.x =
       bordered(x, within.low, within.high, neutral(TSR_WINDOW_SUM, (tsr_dtype)x->dtype), site);

@@ -466,7 +466,7 @@ static void take_over(tsr__exec *exec, const tsr__program *trace)
  * else of the trace. */
 static bool holds_value(const tsr__gnode *node)
 {
-  return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
+  return tsr__is_leaf(node->op) && node->param_count == 0;
 }
 
 /* Holds the values that a run reads, each until its last read; called under the lock. `runs`
@@ -829,8 +829,8 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   const tsr__program *trace = &engine->trace;
   if (!trace_to_inspect(engine, &a, 1, true, error))
     for (int n = 0; n < trace->node_count && !found; n++)
-      found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
-              tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
+      found =
+          tsr__is_leaf(trace->nodes[n].op) && tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
   pthread_mutex_unlock(&engine->lock);
   return found;
 }

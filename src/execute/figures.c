@@ -13,19 +13,6 @@
 
 #include <limits.h>
 
-/* Elements of a node on all devices together, or at the first position. */
-static int64_t elements(const tsr__program *program, int node, bool local)
-{
-  const tsr__gnode *g = &program->nodes[node];
-  int64_t count = 1;
-  for (int d = 0; d < g->rank; d++) {
-    int64_t size = g->dims[d] < 0 ? 0 : g->dims[d];
-    const tsr_sharding *at = &program->shardings[g->sharding];
-    count *= local && at->mesh ? tsr__dim_span(at, d, size, 0).length : size;
-  }
-  return count;
-}
-
 /* The bytes of a node at the first position. A node of several results counts by its RESULT
  * nodes. An unreduced sum counts as accumulators, by the bytes that travel. */
 static int64_t local_bytes(const tsr__program *program, int node)
@@ -33,56 +20,15 @@ static int64_t local_bytes(const tsr__program *program, int node)
   const tsr__gnode *g = &program->nodes[node];
   if (g->result_count || !g->dtype) return 0;
   if (g->flags & TSR__KEPT)
-    return tsr__wire_bytes(g->cause, g->dtype, elements(program, node, true));
-  return (int64_t)tsr__device_bytes((tsr_dtype)g->dtype, elements(program, node, true));
-}
-
-/* The sizes of a product's indices, from any operand that has them. A sharded index is as long
- * as the first position's part. */
-static void index_sizes(const tsr__program *program, int node, bool local, double sizes[32])
-{
-  const tsr__gnode *g = &program->nodes[node];
-  const tsr__dot_attr *attr = tsr__dot_of(program, g);
-  const uint8_t *const indices[3] = { attr->left, attr->right, attr->out };
-  const int nodes[3] = { tsr__in(program, g, 0), tsr__in(program, g, 1), node };
-  for (int i = 0; i < 3; i++) {
-    const tsr__gnode *of = &program->nodes[nodes[i]];
-    const tsr_sharding *at = &program->shardings[of->sharding];
-    for (int d = 0; d < of->rank; d++) {
-      /* A dim of the left operand along windows is no index of its own. */
-      if (!indices[i][d] || (!i && attr->window[d])) continue;
-      bool cut = local && at->mesh;
-      sizes[indices[i][d] & 31] =
-          (double)(cut ? tsr__dim_span(at, d, of->dims[d], 0).length : of->dims[d]);
-    }
-  }
-}
-
-/* One multiplication and one addition for each combination of indices. A product in parts has
- * the devices as one more dim, which multiplies nothing. */
-static double dot_flops(const tsr__program *program, int node, bool local)
-{
-  double sizes[32], flops = 2;
-  const tsr__dot_attr *attr = tsr__dot_of(program, &program->nodes[node]);
-  for (int i = 0; i < 32; i++) sizes[i] = 1;
-  index_sizes(program, node, local, sizes);
-  for (int i = 0; i < 32; i++) flops *= sizes[i];
-  return !local && attr->parts ? flops / (double)attr->parts : flops;
+    return tsr__wire_bytes(g->cause, g->dtype, tsr__node_elements(program, node, true));
+  return (int64_t)tsr__device_bytes((tsr_dtype)g->dtype, tsr__node_elements(program, node, true));
 }
 
 /* The flops of a node; sources, views and moves compute nothing. */
 static double flops_of(const tsr__program *program, int node, bool local)
 {
-  const tsr__gnode *g = &program->nodes[node];
-  const tsr__opinfo *row = &tsr__ops[g->op];
-  if (row->shape_rule == TSR__SH_DOT) return dot_flops(program, node, local);
-  switch (row->lowering) {
-  case TSR__LOW_TILE:
-  case TSR__LOW_FORMULA: return tsr__is_source(g->op) ? 0 : (double)elements(program, node, local);
-  case TSR__LOW_REDUCE:
-  case TSR__LOW_ROUTINE: return (double)elements(program, tsr__in(program, g, 0), local);
-  default: return 0;
-  }
+  tsr__flops_fn *flops = tsr__ops[program->nodes[node].op].flops;
+  return flops ? flops(program, node, local) : 0;
 }
 
 /* ---- traffic ------- */
@@ -267,7 +213,7 @@ static int64_t partial_count(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
   const tsr_sharding *at = &program->shardings[g->sharding];
-  if (!tsr__is_scattered(program, g)) return elements(program, node, true);
+  if (!tsr__is_scattered(program, g)) return tsr__node_elements(program, node, true);
   tsr_sharding own = tsr__partial_place(at, g->reduce_axes);
   int64_t count = 1;
   for (int d = 0; d < g->rank; d++)
@@ -453,7 +399,7 @@ static tsr_status count_memory(memory *m)
   const tsr__schedule *schedule = &m->plan->schedule;
   tsr_figures *out = m->out;
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_LEAF && !program->nodes[n].param_count)
+    if (tsr__is_leaf(program->nodes[n].op) && !program->nodes[n].param_count)
       out->argument_bytes += local_bytes(program, n);
   out->peak_bytes = out->argument_bytes;
   for (int s = 0; s < schedule->step_count; s++) {

@@ -12,9 +12,8 @@
 /* Whether a node's result is checked. */
 static bool is_seen(const tsr__gnode *g)
 {
-  int lowering = tsr__ops[g->op].lowering;
-  bool computes = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
-  return computes && tsr__dtype_float((tsr_dtype)g->dtype) && !tsr__is_source(g->op);
+  return tsr__is_elementwise(g->op) && tsr__dtype_has_nan((tsr_dtype)g->dtype) &&
+         !tsr__ops[g->op].source;
 }
 
 /* Marks nodes before fusing, since a kernel stores the marked ones. */
@@ -60,7 +59,7 @@ typedef struct spot {
  * too. */
 static bool find_not_finite(const tsr__value *value, bool inf, spot *out)
 {
-  if (!value || !tsr__dtype_float((tsr_dtype)value->dtype)) return false;
+  if (!value || !tsr__dtype_has_nan((tsr_dtype)value->dtype)) return false;
   for (int p = 0; p < value->part_count; p++) {
     int64_t count = 1;
     if (!value->parts[p]) continue;
@@ -121,8 +120,7 @@ static tsr_status report_not_finite(const tsr__exec *exec, int node, const spot 
         find_not_finite(value, false, &same) && same.position == at->position && same.at == at->at;
   }
   int o = operand_with(exec, node, inf);
-  if (tsr__ops[g->op].lowering == TSR__LOW_PART)
-    g = &exec->program->nodes[tsr__in(exec->program, g, 0)];
+  if (tsr__takes_result(g->op)) g = &exec->program->nodes[tsr__in(exec->program, g, 0)];
   if (o >= 0)
     snprintf(from, sizeof from, "from an operand that has one, made at %.100s", node_site(exec, o));
   return tsr__error_set(exec->error, TSR_EVALUE,
@@ -154,9 +152,7 @@ static void look_at_routine(looking *l, int node)
   const tsr__program *program = l->exec->program;
   if (!program->nodes[node].result_count) look_at_node(l, node);
   for (int n = node + 1; program->nodes[node].result_count && n < program->node_count; n++)
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_PART &&
-        tsr__in(program, &program->nodes[n], 0) == node)
-      look_at_node(l, n);
+    if (tsr__is_part(program, n, node)) look_at_node(l, n);
 }
 
 /* Checks all results of the step and names the lowest node that has a NaN or Inf: later nodes

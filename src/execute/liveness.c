@@ -37,7 +37,7 @@ static void use_parts(tsr__plan *plan)
   for (int pass = 0; pass < 2; pass++)
     for (int n = 0; n < program->node_count; n++) {
       const tsr__gnode *node = &program->nodes[n];
-      if (tsr__ops[node->op].lowering != TSR__LOW_PART) continue;
+      if (!tsr__takes_result(node->op)) continue;
       int *mine = &plan->last_use[n], *whole = &plan->last_use[tsr__in(program, node, 0)];
       if (!pass && *mine < 0) *mine = *whole; /* the step that made it: no part was raised yet */
       if (pass && *mine > *whole) *whole = *mine;
@@ -55,8 +55,7 @@ static void keep_forever(tsr__plan *plan)
     const tsr__gnode *node = &program->nodes[n];
     bool root = node->flags & TSR__ROOT;
     if (root) plan->last_use[n] = -1;
-    if (root && tsr__ops[node->op].lowering == TSR__LOW_PART)
-      plan->last_use[tsr__in(program, node, 0)] = -1;
+    if (root && tsr__takes_result(node->op)) plan->last_use[tsr__in(program, node, 0)] = -1;
   }
 }
 

@@ -97,7 +97,7 @@ static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input,
   int at = (int)(step - exec->plan->schedule.steps);
   /* Intermediate values get fresh memory from the pool's cache, which is warm as well; the
    * checks pay only for donated leaves. */
-  bool leaf = tsr__ops[exec->program->nodes[n].op].lowering == TSR__LOW_LEAF;
+  bool leaf = tsr__is_leaf(exec->program->nodes[n].op);
   if (!leaf || exec->plan->last_use[n] != at) return false;
   /* Only the run's reference may be left; other owners would read the new elements. */
   if (atomic_load(&from->refs) != 1 || from->rows || from->dtype != g->dtype) return false;

@@ -49,7 +49,7 @@ static bool view_passes_dim(const tsr__program *program, const tsr__gnode *g,
  * their order and show all they have. */
 static bool shows_in_order(const tsr__program *program, const tsr__gnode *g)
 {
-  if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || g->in_count != 1) return false;
+  if (!tsr__is_view(g->op) || g->in_count != 1) return false;
   const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
   tsr__viewing view = tsr__view_of(program, g, 0);
   int to = next_cut_dim(program, g, 0);

@@ -8,12 +8,12 @@
 
 bool tsr__in_kernel(const tsr__program *program, int n)
 {
-  int lowering = tsr__ops[program->nodes[n].op].lowering;
+  int op = program->nodes[n].op;
   if (program->nodes[n].flags & TSR__KEPT) return false;
-  if (lowering == TSR__LOW_VIEW) return !tsr__node_shifts(program, n);
+  if (tsr__is_view(op)) return !tsr__node_shifts(program, n);
   /* A table that lies with other devices needs them: that is a routine's work, not a loop's. */
   if (tsr__looks_away(&program->nodes[n])) return false;
-  return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+  return tsr__is_elementwise(op);
 }
 
 /*   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
@@ -24,8 +24,7 @@ int tsr__stages(const tsr__program *program, int *stage)
   int last = -1;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
-    int lowering = tsr__ops[node->op].lowering;
-    bool in_kernel = tsr__in_kernel(program, n) || lowering == TSR__LOW_REDUCE;
+    bool in_kernel = tsr__in_kernel(program, n) || tsr__is_reduction(node->op);
     stage[n] = in_kernel ? 0 : -1;
     TSR_FOR_OPERANDS (program, node, i, o) {
       int ready = stage[o];
@@ -59,7 +58,7 @@ typedef struct waiting {
 
 static bool crosses(const tsr__gnode *node)
 {
-  return node->reduce_axes && tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
+  return node->reduce_axes && tsr__is_reduction(node->op);
 }
 
 static kind *kind_of(waiting *w, int n)
@@ -84,8 +83,7 @@ static void find_untils(waiting *w)
   const tsr__program *program = w->program;
   for (int n = 0; n < program->node_count; n++) w->until[n] = INT_MAX;
   for (int n = 0; n < program->node_count; n++) {
-    bool kernel =
-        tsr__in_kernel(program, n) || tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REDUCE;
+    bool kernel = tsr__in_kernel(program, n) || tsr__is_reduction(program->nodes[n].op);
     int last = w->stage[n] - kernel;
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
       if (last < w->until[o]) w->until[o] = last;
@@ -193,7 +191,7 @@ static bool reduces_to_one(const tsr__program *program, const tsr__gnode *node)
 static uint8_t row_of(const tsr__program *program, const tsr__gnode *node, int dtype)
 {
   int class = tsr__ops[node->op].acc;
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return rows[class].others;
+  if (!tsr__dtype_rounds((tsr_dtype)dtype)) return rows[class].others;
   if (reduces_to_one(program, node)) return rows[class].floats_to_one;
   return rows[class].floats_to_many;
 }
@@ -205,7 +203,7 @@ bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
 {
   const tsr__gnode *x = &program->nodes[tsr__in(program, node, 0)];
   bool sums = tsr__ops[node->op].acc == TSR__ACC_SUM && node->in_count == 1;
-  bool floats = tsr__dtype_float((tsr_dtype)x->dtype);
+  bool floats = tsr__dtype_rounds((tsr_dtype)x->dtype);
   if (!axes || !operand->mesh || !sums || !(floats || x->dtype == TSR_I64)) return false;
   const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
   int64_t members = 1;

@@ -97,7 +97,7 @@ static bool is_ordered(const tsr__factors *f)
 {
   const tsr__scatter_attr *attr = tsr__attr_of(f->program, f->node);
   return tsr__ops[f->node->op].attr == TSR__ATTR_SCATTER && attr->how == TSR_SCATTER_MUL &&
-         tsr__dtype_float((tsr_dtype)f->node->dtype);
+         tsr__dtype_rounds((tsr_dtype)f->node->dtype);
 }
 
 /* Dim d of an array. What is too short to be cut must be whole, if others can be cut instead; so is
@@ -234,20 +234,10 @@ static void map_dot(const tsr__factors *f, int i, int rank, int8_t *map)
   for (int d = 0; d < rank; d++) map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
 }
 
-static bool is_aligned(int op)
+/* Whether a node takes the dims of its attribute out of those of its operand. */
+static bool removes_dims(const tsr__opinfo *row)
 {
-  int rule = tsr__ops[op].shape_rule;
-  return rule == TSR__SH_ELEMENT || rule == TSR__SH_SEARCH;
-}
-
-static bool is_view(const tsr__gnode *node)
-{
-  return tsr__ops[node->op].lowering == TSR__LOW_VIEW;
-}
-
-static bool is_reshape(const tsr__gnode *node)
-{
-  return tsr__ops[node->op].shape_rule == TSR__SH_RESHAPE;
+  return row->attr == TSR__ATTR_REDUCE;
 }
 
 /* Each fold is a factor of its major dims. Where they differ borders may: then elements move. */
@@ -276,7 +266,7 @@ static void map_folds(const tsr__factors *f, const tsr__gnode *in, int8_t *map)
  * lie elsewhere. */
 static void expand_view(tsr__factors *f)
 {
-  if (is_reshape(f->node)) {
+  if (tsr__ops[f->node->op].reshapes) {
     expand_folds(f);
     return;
   }
@@ -295,14 +285,9 @@ static void map_view(const tsr__factors *f, int i, int rank, int8_t *map)
   for (int k = 0; k < rank; k++) map[k] = view.dims[k].step ? (int8_t)view.dims[k].dim : -1;
 }
 
-/* At places that arrays say: dims that are cut to another size are whole. Factor d is dim d. */
-static bool at_places(const tsr__gnode *node)
-{
-  int rule = tsr__ops[node->op].shape_rule;
-  return rule == TSR__SH_UPDATE || (rule == TSR__SH_SLICE && !is_view(node));
-}
-
-static void expand_at_places(tsr__factors *f)
+/* A box at a start that an array has: dims that it cuts to another size are whole. Factor d is
+ * dim d. */
+static void expand_at_start(tsr__factors *f)
 {
   const tsr__gnode *in = &f->program->nodes[tsr__in(f->program, f->node, 0)];
   pass_result(f);
@@ -311,7 +296,7 @@ static void expand_at_places(tsr__factors *f)
 }
 
 /* Starts are whole, and what is smaller than where it is written. */
-static void map_at_places(const tsr__factors *f, int i, const tsr__gnode *in, int8_t *map)
+static void map_at_start(const tsr__factors *f, int i, const tsr__gnode *in, int8_t *map)
 {
   /* Operand 1 are the starts, which every device needs. */
   for (int d = 0; d < in->rank && i != 1; d++)
@@ -322,7 +307,7 @@ static void map_at_places(const tsr__factors *f, int i, const tsr__gnode *in, in
 static void expand_terms(tsr__factors *f)
 {
   const char *rule = tsr__ops[f->node->op].factors;
-  bool aligned = is_aligned(f->node->op);
+  bool aligned = tsr__ops[f->node->op].aligned;
   TSR_FOR_OPERANDS (f->program, f->node, i, o) {
     const tsr__gnode *in = &f->program->nodes[o];
     const char *term = term_of(rule, i);
@@ -340,39 +325,33 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   out->node = &program->nodes[node];
   memset(out->out, -1, sizeof out->out);
   memset(out->letter, -1, sizeof out->letter);
-  if (is_view(out->node)) {
-    expand_view(out);
-    return;
-  }
-  if (at_places(out->node)) {
-    expand_at_places(out);
-    return;
-  }
-  switch (tsr__ops[out->node->op].shape_rule) {
-  case TSR__SH_REDUCE: expand_reduction(out); break;
-  case TSR__SH_DOT: expand_dot(out); break;
-  case TSR__SH_RESULT:
-  case TSR__SH_SOURCE: pass_result(out); break;
-  case TSR__SH_SEARCH:
-  case TSR__SH_ELEMENT: pass_result(out); /* fallthrough */
-  default: expand_terms(out); break;
+  const tsr__opinfo *row = &tsr__ops[out->node->op];
+  if (tsr__is_view(out->node->op)) expand_view(out);
+  else if (row->at_start) expand_at_start(out);
+  else if (removes_dims(row)) expand_reduction(out);
+  else if (row->contracts) expand_dot(out);
+  else if (tsr__takes_result(out->node->op) || tsr__shape_is_given(out->node->op)) pass_result(out);
+  else {
+    if (row->aligned) pass_result(out);
+    expand_terms(out);
   }
 }
 
 void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
 {
-  int in = tsr__in(f->program, f->node, i), rule = tsr__ops[f->node->op].shape_rule;
-  const char *term = term_of(tsr__ops[f->node->op].factors, i);
+  int in = tsr__in(f->program, f->node, i);
+  const tsr__opinfo *row = &tsr__ops[f->node->op];
+  const char *term = term_of(row->factors, i);
   /* For sources and what is left out that is the answer. */
   memset(map, -1, TSR_MAX_RANK);
-  if (in < 0 || rule == TSR__SH_SOURCE) return;
+  if (in < 0 || tsr__shape_is_given(f->node->op)) return;
   const tsr__gnode *operand = &f->program->nodes[in];
-  if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
-  else if (at_places(f->node)) map_at_places(f, i, operand, map);
-  else if (is_reshape(f->node)) map_folds(f, operand, map);
-  else if (is_view(f->node)) map_view(f, i, operand->rank, map);
-  else if (rule == TSR__SH_DOT) map_dot(f, i, operand->rank, map);
-  else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)
+  if (row->aligned && *term == '.') map_aligned(f, operand, map);
+  else if (row->at_start) map_at_start(f, i, operand, map);
+  else if (row->reshapes) map_folds(f, operand, map);
+  else if (tsr__is_view(f->node->op)) map_view(f, i, operand->rank, map);
+  else if (row->contracts) map_dot(f, i, operand->rank, map);
+  else if (removes_dims(row) || tsr__takes_result(f->node->op))
     for (int d = 0; d < tsr__rank_of(f->program, operand); d++) map[d] = (int8_t)d;
   else map_letters(f, term, map);
 }

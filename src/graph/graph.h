@@ -6,348 +6,8 @@
 #ifndef TSR_GRAPH_GRAPH_H
 #define TSR_GRAPH_GRAPH_H
 
-#include "base/base.h"
-#include "tessera/array.h"
-#include "topology/topology.h"
-
-/* ---- the table ------------------------------------------------------------------------- */
-
-typedef enum tsr__op {
-#define OP(id, ...) TSR__OP_##id,
-#include "graph/ops.def"
-#undef OP
-  TSR__OPS /* how many */
-} tsr__op;
-
-enum tsr__want {
-  TSR__WANT_ANY,
-  TSR__WANT_COMMON,
-  TSR__WANT_ALIKE,
-  TSR__WANT_NUMBER,
-  TSR__WANT_FLOAT,
-  TSR__WANT_BOOL,
-  TSR__WANT_BITS,
-  TSR__WANT_INTEGER,
-  TSR__WANT_TRUTH,
-  TSR__WANT_SUMMAND,
-  TSR__WANT_SCATTER,
-  TSR__WANT_ROUNDED,
-  TSR__WANT_ASKED,
-  TSR__WANT_INDEX,
-  TSR__WANT_MASK,
-  TSR__WANT_CHOICE
-};
-enum tsr__dtype_rule {
-  TSR__DT_SAME,
-  TSR__DT_SECOND,
-  TSR__DT_BOOL,
-  TSR__DT_I64,
-  TSR__DT_ATTR,
-  TSR__DT_ATTR_NUMBER,
-  TSR__DT_ATTR_FLOAT,
-  TSR__DT_FLOAT,
-  TSR__DT_SUM,
-  TSR__DT_RESULT
-};
-enum tsr__shape_rule {
-  TSR__SH_ELEMENT,
-  TSR__SH_REDUCE,
-  TSR__SH_SOURCE,
-  TSR__SH_FIRST,
-  TSR__SH_LIST,
-  TSR__SH_TAKE,
-  TSR__SH_TAKE_ALONG,
-  TSR__SH_SEARCH,
-  TSR__SH_FILTER,
-  TSR__SH_EVEN,
-  TSR__SH_ALONG,
-  TSR__SH_KEYS,
-  TSR__SH_TOP,
-  TSR__SH_SCATTER,
-  TSR__SH_DOT,
-  TSR__SH_BLOCKS,
-  TSR__SH_CALL,
-  TSR__SH_LOOP,
-  TSR__SH_AXIS_ALL,
-  TSR__SH_AXIS_OWN,
-  TSR__SH_AXIS_MEET,
-  TSR__SH_SLICE,
-  TSR__SH_ORDER,
-  TSR__SH_BROADCAST,
-  TSR__SH_PAD,
-  TSR__SH_RESHAPE,
-  TSR__SH_ROLL,
-  TSR__SH_UPDATE,
-  TSR__SH_CONCAT,
-  TSR__SH_RESULT
-};
-enum tsr__lowering {
-  TSR__LOW_LEAF,
-  TSR__LOW_TILE,
-  TSR__LOW_FORMULA,
-  TSR__LOW_VIEW,
-  TSR__LOW_REDUCE,
-  TSR__LOW_STEP,
-  TSR__LOW_ROUTINE,
-  TSR__LOW_PART,
-  TSR__LOW_NAMED,
-  TSR__LOW_REGION
-};
-enum tsr__negated { TSR__AS_IS, TSR__NOT_LEFT, TSR__NOT_RIGHT, TSR__NOT_RESULT };
-
-#define TSR__MANY UINT16_MAX /* any number */
-
-struct tsr__program;
-struct tsr__gnode;
-struct tsr__viewing;
-
-/* What a view shows of its operand `i`, given that they are aligned at the last dim (views.c). */
-typedef void tsr__view_fn(const struct tsr__program *program, const struct tsr__gnode *node, int i,
-                          struct tsr__viewing *view);
-
-typedef struct tsr__opinfo {
-  const char *name;
-  uint16_t least, most; /* operands; most may be TSR__MANY */
-  uint16_t results; /* 0: one, its type stands in the node; else listed; TSR__MANY: any number */
-  uint16_t numbers; /* how many it takes at run time; TSR__MANY: those of its regions */
-  uint16_t regions; /* nested programs; TSR__MANY: one or more */
-  uint8_t wants, dtype_rule, shape_rule;
-  uint8_t attr; /* tsr__attr_family */
-  const char *factors;
-  uint8_t lowering;
-  uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
-  uint8_t prefix[2];   /* scans: bytes of what is before a piece of a line: of floats, of others */
-  uint16_t least_cut;  /* shorter dims that elements cross (~) must be whole */
-  bool needs_one;
-  bool scales;                      /* with a number, it scales its operand */
-  uint8_t negated;                  /* tsr__negated */
-  bool reads_parts;                 /* operand 0 may lie where devices made it */
-  uint16_t on_bools, square, joins; /* tsr__op; 0: none */
-  const char *sign;
-  tsr__view_fn *view; /* of those that are views */
-} tsr__opinfo;
-
-extern const tsr__opinfo tsr__ops[TSR__OPS];
-
-/* Operand 0 is looked into. */
-static inline bool tsr__has_table(int op)
-{
-  int rule = tsr__ops[op].shape_rule;
-  return rule == TSR__SH_TAKE || rule == TSR__SH_TAKE_ALONG || rule == TSR__SH_SEARCH;
-}
-
-/* Computed of positions and numbers alone, so it can be made anywhere. */
-static inline bool tsr__is_source(int op)
-{
-  return tsr__ops[op].shape_rule == TSR__SH_SOURCE && tsr__ops[op].lowering == TSR__LOW_TILE;
-}
-
-/* Its rows are others than its operand's: dim 0 is known at run time. */
-static inline bool tsr__moves_rows(int op)
-{
-  return tsr__ops[op].shape_rule == TSR__SH_FILTER || tsr__ops[op].shape_rule == TSR__SH_EVEN;
-}
-
-/* ---- attributes ------------------------------------------------------------------------ */
-
-/* A number given in a formula, or a seed: a parameter of the run, not of the plan. Integers and
- * bools (0 or 1) lie in `i`, f64 and f32 (to be rounded to f32 when used) in `f`. */
-typedef union tsr__num {
-  int64_t i;
-  double f;
-} tsr__num;
-
-/* What a node is beside its operands: one struct a family, without holes since they are compared as
- * bytes (asserted in ops.c). Part of the plan's key, unlike tsr__num. A row of the table names its
- * family, and whoever makes a node without attributes gets zeros. */
-enum tsr__attr_family {
-  TSR__ATTR_NONE,
-  TSR__ATTR_REDUCE,
-  TSR__ATTR_DIM,
-  TSR__ATTR_SCAN,
-  TSR__ATTR_SORT,
-  TSR__ATTR_ROLL,
-  TSR__ATTR_TIE,
-  TSR__ATTR_INDEX,
-  TSR__ATTR_PLACE,
-  TSR__ATTR_SLICE,
-  TSR__ATTR_ORDER,
-  TSR__ATTR_PAD,
-  TSR__ATTR_SPAN,
-  TSR__ATTR_SCATTER,
-  TSR__ATTR_WITHIN,
-  TSR__ATTR_DOT,
-  TSR__ATTR_BLOCKS,
-  TSR__ATTR_AXIS,
-  TSR__ATTR_TAP,
-  TSR__ATTR_LOOP,
-  TSR__ATTR_CUSTOM,
-  TSR__ATTR_FAMILIES
-};
-
-typedef struct tsr__reduce_attr {
-  uint32_t dims;    /* bit d = dim d is reduced */
-  uint16_t keep;    /* reduced dims stay with size 1 */
-  uint16_t checked; /* sum: leaving the range of i64 is an error (frames) */
-  int64_t ddof;     /* var, std */
-  int64_t groups;   /* number of groups; 0 = not grouped */
-} tsr__reduce_attr;
-
-typedef struct tsr__dim_attr {
-  int64_t dim; /* iota: along which it counts; take: which is looked into; concat: along which */
-} tsr__dim_attr;
-
-/* The dim of these two is read as that of tsr__dim_attr. */
-typedef struct tsr__scan_attr {
-  int64_t dim, reverse; /* reverse: from the last element on */
-} tsr__scan_attr;
-
-enum tsr__sort_order {
-  TSR__ORDER_ASCENDING,  /* NaN last */
-  TSR__ORDER_DESCENDING, /* NaN last */
-  TSR__ORDER_LARGEST     /* descending, NaN first */
-};
-
-typedef struct tsr__sort_attr {
-  int64_t dim, count; /* top: how many are kept */
-  int64_t order;      /* tsr__sort_order */
-} tsr__sort_attr;
-
-typedef struct tsr__roll_attr {
-  int64_t dim, count; /* how far along which dim */
-} tsr__roll_attr;
-
-/* Who gets the gradient of an extreme of two where both are it: 0 a half each, 1 the first. */
-typedef struct tsr__tie_attr {
-  int64_t first;
-} tsr__tie_attr;
-
-typedef struct tsr__index_attr {
-  int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
-} tsr__index_attr;
-
-/* By dim: `size` elements from `start` on, `step` apart; a step of 0 leaves the dim as it is. */
-typedef struct tsr__slice_attr {
-  int64_t start[TSR_MAX_RANK], step[TSR_MAX_RANK], size[TSR_MAX_RANK];
-} tsr__slice_attr;
-
-typedef struct tsr__order_attr {
-  uint8_t dims[TSR_MAX_RANK]; /* by dim of the result: which dim of the operand */
-} tsr__order_attr;
-
-typedef struct tsr__pad_attr {
-  /* Elements before and after each dim; below 0 as many are cut off. */
-  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
-} tsr__pad_attr;
-
-typedef struct tsr__span_attr {
-  int64_t dim, more; /* the dim, and so many behind it, are one: an index counts through them */
-} tsr__span_attr;
-
-typedef struct tsr__scatter_attr {
-  int64_t dim, more; /* as of tsr__span_attr */
-  int64_t how;       /* tsr_scatter_how */
-  int64_t drops;     /* an index out of range is left out, instead of an error */
-} tsr__scatter_attr;
-
-enum tsr__within {
-  TSR__WITHIN_GATHER,
-  TSR__WITHIN_SCATTER,
-  TSR__WITHIN_TAKE,
-  TSR__WITHIN_SENT, /* ragged_all_to_all: rows of x, */
-  TSR__WITHIN_PUT,  /* rows of what they are put into, */
-  TSR__WITHIN_SIZES /* and how many; of these three one below 0 stands as that less the size */
-};
-
-typedef struct tsr__within_attr {
-  int64_t size; /* of the dim that the indices are of */
-  int64_t dim;  /* which one that is, */
-  int64_t whom; /* and of whom: tsr__within */
-} tsr__within_attr;
-
-/* By dim the index that runs along it, from 1 on: einsum's letters. 0: of an operand, a dim of size
- * 1 that no index runs along; of the result, no dim. Indices that the result has not are contracted
- * in their order, the last the fastest. Along a dim of the left operand a second one may run inside
- * windows: the place is stride * index + dilation * window. */
-typedef struct tsr__dot_attr {
-  uint8_t left[TSR_MAX_RANK], right[TSR_MAX_RANK], out[TSR_MAX_RANK], window[TSR_MAX_RANK];
-  int64_t stride[TSR_MAX_RANK], dilation[TSR_MAX_RANK];
-  /* Set by partition, where devices have the windows' dim in blocks of their own: how many windows
-   * there are along it. 0: as many as fit. */
-  int64_t places[TSR_MAX_RANK];
-  /* Set by partition, of a product whose contracted dims are cut: how many devices have a part of
-   * the sum each. They lie along dim 0 of the result, whose index runs in no operand. */
-  int64_t parts;
-  /* A contracted index, and how far it goes: sums are trees over its leaves (docs/NUMERICS.md), in
-   * which it is the slowest. 0: they are chains. */
-  int64_t leaf, length;
-} tsr__dot_attr;
-
-enum { TSR__LEAF = 32 };
-
-/* By dim: `items` that each show `width` elements, `step` from one to the next, are cut over so
- * many parts at the usual borders, and a part takes what its items show; of that, what lies behind
- * the end is nowhere. 0 parts: the dim lies by its own borders. */
-typedef struct tsr__blocks_attr {
-  int64_t parts[TSR_MAX_RANK], items[TSR_MAX_RANK], step[TSR_MAX_RANK], width[TSR_MAX_RANK];
-} tsr__blocks_attr;
-
-/* Elements along a dim of the largest of blocks, as large as all are. */
-static inline int64_t tsr__block_size(const tsr__blocks_attr *blocks, int dim)
-{
-  int64_t most = (blocks->items[dim] + blocks->parts[dim] - 1) / blocks->parts[dim];
-  return most ? (most - 1) * blocks->step[dim] + blocks->width[dim] : 0;
-}
-
-enum { TSR__AXIS_NAME = 32 };
-
-typedef struct tsr__axis_attr {
-  char name[TSR__AXIS_NAME]; /* zeros behind it */
-  int64_t size;
-  int64_t of_mesh; /* its places are devices, and what does not vary along it is one array */
-} tsr__axis_attr;
-
-enum tsr__tap { TSR__TAP_SHARDING, TSR__TAP_VALUES, TSR__TAP_PRINT };
-
-/* Who is shown an array. Pointers as numbers, zero where there is none; a plan is of them, too. */
-typedef struct tsr__tap_attr {
-  uint64_t fn, user; /* tsr_sharding_fn for tsr__tap SHARDING, else tsr_seen_fn */
-  uint64_t format;   /* of a print, of the runtime's texts, */
-  uint64_t write;    /* and who takes it: tsr_line_fn */
-  int64_t kind;      /* tsr__tap */
-  int64_t shards;    /* each device's part instead of the whole */
-} tsr__tap_attr;
-
-/* A node whose regions run as often as its operands say (docs/ARCHITECTURE.md). Results begin with
- * the carries, which are the first of its arrays as operands, too. */
-enum tsr__loop { TSR__LOOP_SCAN, TSR__LOOP_WHILE, TSR__LOOP_SWITCH };
-
-typedef struct tsr__loop_attr {
-  int64_t kind;    /* tsr__loop */
-  int64_t carries; /* arrays that each step takes from the one before it */
-  int64_t slices;  /* scan: arrays behind them of which a step sees what stands at its number */
-  int64_t count, reverse; /* scan: steps, and whether the last is done first */
-} tsr__loop_attr;
-
-/* As count: no shape depends on it, so that it is a number of the node, behind those of its region,
- * and no part of a plan. */
-enum { TSR__COUNTED = -1 };
-
-/* Operands of a call with a rule: arguments, then what its region captured, then what the rule
- * did. The rule's region takes the arguments, the results, what is due to these, and the last.
- * With `again` there is no rule: its first region is gone back through, and the second is that
- * once more. */
-typedef struct tsr__custom_attr {
-  int64_t arguments, captured, again;
-} tsr__custom_attr;
-
-/* The size of a family's struct, and one of zeros. */
-typedef struct tsr__attr_info {
-  uint16_t bytes;
-  const void *zero;
-} tsr__attr_info;
-
-extern const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES];
+#include "graph/attrs.h"
+#include "graph/ops.h"
 
 /* ---- several results, nested programs ---------------------------------------------------- */
 
@@ -590,12 +250,6 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
  * TSR_EARG, in our wording. */
 tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error);
-
-/* Their parts that have files of their own. */
-tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
-                          tsr__error *error);
-tsr_status tsr__infer_loop(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__error *error);
-tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out);
 
 /* ---- views (views.c) --------------------------------------------------------------------- */
 
@@ -873,7 +527,7 @@ static inline int tsr__in(const tsr__program *program, const tsr__gnode *node, i
 static inline bool tsr__is_part(const tsr__program *program, int n, int whole)
 {
   const tsr__gnode *node = &program->nodes[n];
-  return tsr__ops[node->op].lowering == TSR__LOW_PART && tsr__in(program, node, 0) == whole;
+  return tsr__takes_result(node->op) && tsr__in(program, node, 0) == whole;
 }
 
 static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr__gnode *node,
@@ -905,8 +559,15 @@ static inline int tsr__rank_of(const tsr__program *program, const tsr__gnode *no
  * kernel, but a routine in which each device gives the others what it holds. */
 static inline bool tsr__looks_away(const tsr__gnode *node)
 {
-  return tsr__has_table(node->op) && node->reduce_axes;
+  return tsr__ops[node->op].looks_up && node->reduce_axes;
 }
+
+/* The elements of a node on all devices together, or (`local`) at its first position, which has the
+ * most; a dim that is known at run time counts as 0. */
+int64_t tsr__node_elements(const tsr__program *program, int node, bool local);
+/* The column FLOPS: one for each element of the result; for each of operand 0; a multiplication and
+ * an addition for each combination of a product's indices. */
+tsr__flops_fn tsr__flops_result, tsr__flops_operand, tsr__flops_dot;
 
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
@@ -949,12 +610,6 @@ void tsr__region_release(tsr__region *region);
 bool tsr__leaves_sums(const tsr__program *program);
 /* Whether two regions compute the same. */
 bool tsr__region_same(const tsr__region *a, const tsr__region *b);
-
-/* Whether a node runs its regions (scan, while, switch), which do not stand in its place. */
-static inline bool tsr__is_loop(int op)
-{
-  return tsr__ops[op].shape_rule == TSR__SH_LOOP;
-}
 
 /* The operand of a loop that is argument `i` of its regions; -1: the number of a scan's step. */
 int tsr__loop_operand(const tsr__loop_attr *attr, int i);

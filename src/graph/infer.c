@@ -15,7 +15,7 @@
 
 /* A mistake that was found without knowing the operation. It is wrapped by the row's name here,
  * once, so that whoever finds one (shapes, dtypes) need not know for whom. */
-static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
+static tsr_status name_error(tsr__op op, const tsr__error *found, tsr__error *error)
 {
   return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
 }
@@ -82,8 +82,8 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   /* Functions of floats take integers as f64, which holds all that 32 bits do and the most of
    * 64. */
-  if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
-  if (wants == TSR__WANT_BITS && tsr__dtype_float(meet)) {
+  if (wants == TSR__WANT_FLOAT) return tsr__dtype_of_functions(meet);
+  if (wants == TSR__WANT_BITS && !tsr__dtype_has_bits(meet)) {
     not_bits(op, in, true, error);
     return 0;
   }
@@ -122,10 +122,9 @@ static tsr_status wants_bool(tsr__op op, tsr__types in, int which, const char *n
 /* Operand 1: indices of a table, or where a box begins. */
 static tsr_status wants_index(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
 {
-  int rule = tsr__ops[op].shape_rule;
-  bool starts = rule == TSR__SH_SLICE || rule == TSR__SH_UPDATE;
   if (!tsr__dtype_integer(dtype_at(in, 1)))
-    return dtype_error(op, &in.at[1], starts ? "the start " : "the index ", "an integer", error);
+    return dtype_error(op, &in.at[1], tsr__ops[op].at_start ? "the start " : "the index ",
+                       "an integer", error);
   want[1] = TSR_I64;
   return TSR_OK;
 }
@@ -143,7 +142,7 @@ static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__
   tsr_dtype meet = tsr__promote(dtype_at(in, 0), dtype_at(in, 2));
   want[0] = want[2] = (uint8_t)meet;
   if (wants_index(op, in, want, error)) return error->status;
-  if (tsr__ops[op].shape_rule == TSR__SH_SCATTER && dtype_at(in, 1) == TSR_I32) want[1] = TSR_I32;
+  if (!tsr__ops[op].at_start && dtype_at(in, 1) == TSR_I32) want[1] = TSR_I32;
   return TSR_OK;
 }
 
@@ -154,7 +153,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
                                  tsr__error *error)
 {
   enum tsr__want wants = (enum tsr__want)tsr__ops[op].wants;
-  bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
+  bool reduce = tsr__is_reduction((int)op);
   /* As they are, unless a rule says otherwise: masks, codes and indices stay what the user gave. */
   for (int i = 0; i < in.count; i++) want[i] = in.at[i].dtype;
   if (reduce && beside_reduction(op, in, error)) return error->status;
@@ -170,7 +169,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   /* Sums of integers are made in 64 bits of their own sign, so that the result has room; floats
    * sum to their own type, exactly. */
   case TSR__WANT_SUMMAND:
-    if (!tsr__dtype_float((tsr_dtype)want[0]))
+    if (!tsr__dtype_rounds((tsr_dtype)want[0]))
       want[0] = (uint8_t)tsr__promote((tsr_dtype)want[0], is_natural(want[0]) ? TSR_U64 : TSR_I64);
     return TSR_OK;
   default: break;
@@ -199,7 +198,7 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
   case TSR__DT_ATTR:
   case TSR__DT_ATTR_NUMBER:
   case TSR__DT_ATTR_FLOAT: return ask->dtype;
-  case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
+  case TSR__DT_FLOAT: return tsr__dtype_of_functions((tsr_dtype)want[0]);
   default: return (tsr_dtype)want[0];
   }
 }
@@ -212,8 +211,8 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
   /* The enumeration keeps the three rules of a given dtype beside each other. */
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
   tsr__error unknown = { .status = TSR_OK };
-  if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
-  if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
+  if (tsr__dtype_check(dtype, &unknown)) return name_error(op, &unknown, error);
+  if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_is_real(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the requested dtype is %s, expected %s",
@@ -306,9 +305,18 @@ static tsr_status element_shape(tsr__op op, tsr__types in, int first, tsr_shape 
   return TSR_OK;
 }
 
-/* The table's borders are one line; what is looked up may have any shape and is the result's. */
-static tsr_status search_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_element(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                              tsr__error *error)
 {
+  (void)ask;
+  return element_shape(op, in, 0, out, error);
+}
+
+/* The table's borders are one line; what is looked up may have any shape and is the result's. */
+tsr_status tsr__shape_search(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
+{
+  (void)ask;
   tsr_shape shape;
   if (element_shape(op, in, 1, &shape, error)) return error->status;
   if (in.at[0].rank != 1)
@@ -340,9 +348,10 @@ static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error
 /*   sum of [8, 5] over dim 1         -> [8]
  *   the same, kept                   -> [8, 1]
  *   of rows by code, 3 groups        -> [3]       all dims are reduced, whatever they are */
-static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr *attr,
-                               tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_reduce(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
+  const tsr__reduce_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   for (int i = 1; i < in.count; i++)
     if (in.at[i].dtype && !same_shape(&in.at[i], x))
@@ -385,9 +394,10 @@ static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
   return TSR_OK;
 }
 
-tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+tsr_status tsr__shape_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   int64_t dim = attr->dim, rank = x->rank;
   if (dim < 0 || dim >= rank) return no_such_dim(op, x, dim, error);
@@ -398,12 +408,12 @@ tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr
 
 /* The dim is looked at first: a count is compared with its size. The shape itself is that of the
  * listed results. */
-static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *attr, tsr_shape *out,
-                            tsr__error *error)
+tsr_status tsr__shape_top(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                          tsr__error *error)
 {
+  const tsr__sort_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
-  tsr__dim_attr dim = { attr->dim };
-  if (tsr__along_shape(op, in, &dim, out, error)) return error->status;
+  if (tsr__shape_along(op, in, ask, out, error)) return error->status;
   if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
                         "tsr_%s: %lld elements along dim %lld of %s, expected 0 to %lld",
@@ -412,10 +422,10 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *att
 }
 
 /* Keys are compared one after the other, so they may be of different dtypes. */
-static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                             tsr__error *error)
+tsr_status tsr__shape_keys(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
 {
-  if (tsr__along_shape(op, in, attr, out, error)) return error->status;
+  if (tsr__shape_along(op, in, ask, out, error)) return error->status;
   for (int i = 0; i < in.count; i++) {
     const tsr__type *x = &in.at[i];
     if (x->dtype == TSR_BOOL) return dtype_error(op, x, "a key ", "a number", error);
@@ -427,8 +437,10 @@ static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *att
   return TSR_OK;
 }
 
-static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_rows(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
 {
+  (void)ask;
   const tsr__type *rows = &in.at[0];
   if (rows->rank < 1)
     return tsr__error_set(error, TSR_ESHAPE,
@@ -441,11 +453,12 @@ static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__err
   return TSR_OK;
 }
 
-static tsr_status filter_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_filter(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
   const tsr__type *rows = &in.at[0], *mask = &in.at[1];
   tsr_shape left;
-  if (rows_shape(op, in, &left, error)) return error->status;
+  if (tsr__shape_rows(op, in, ask, &left, error)) return error->status;
   if (mask->rank != 1 || dim_of(mask, 0) != dim_of(rows, 0))
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_%s: the mask is %s, expected one element for each row of %s",
@@ -454,19 +467,15 @@ static tsr_status filter_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
   return TSR_OK;
 }
 
-static tsr_status list_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_list(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
 {
+  (void)ask;
   if (in.at[0].rank != 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the operand is %s, expected one dim",
                           tsr__ops[op].name, text_of(&in.at[0]).text);
   *out = shape_of(&in.at[0]);
   return TSR_OK;
-}
-
-/* The attributes asked for; zeros where none are. */
-static const void *attr_of(tsr__op op, const tsr__ask *ask)
-{
-  return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
 }
 
 /* A region's arguments are what its node has for operands, and as they are: nothing is cast
@@ -512,19 +521,50 @@ static tsr_status check_rule(tsr__types in, const tsr__ask *ask, const tsr__cust
       in.count, (long long)behind);
 }
 
-/* A named axis as the first dim of the result, or, of its own element, of the operand. */
-static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *axis, tsr_shape *out,
+tsr_status tsr__shape_call(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
+{
+  (void)op;
+  (void)out;
+  return check_call(in, ask->regions[0], error);
+}
+
+tsr_status tsr__shape_custom(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {
-  bool all = tsr__ops[op].shape_rule == TSR__SH_AXIS_ALL;
+  if (check_rule(in, ask, asked_attr(op, ask), error)) return error->status;
+  return tsr__shape_call(op, in, ask, out, error);
+}
+
+static tsr_status no_such_axis(tsr__op op, const tsr__type *x, const tsr__axis_attr *axis,
+                               tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s does not fit axis %s of size %lld",
+                        tsr__ops[op].name, text_of(x).text, axis->name, (long long)axis->size);
+}
+
+/* The axis becomes one dim more, for which a full rank has no room. */
+tsr_status tsr__shape_axis_all(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
+{
+  const tsr__axis_attr *axis = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
-  /* Of ALL the axis becomes a dim more, for which a full rank has no room; of OWN it is gone. */
-  if (all ? x->rank == TSR_MAX_RANK : !x->rank || x->dims[0] != axis->size)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s does not fit axis %s of size %lld",
-                          tsr__ops[op].name, text_of(x).text, axis->name, (long long)axis->size);
-  out->rank = all ? x->rank + 1 : x->rank - 1;
+  if (x->rank == TSR_MAX_RANK) return no_such_axis(op, x, axis, error);
+  out->rank = x->rank + 1;
   out->dims[0] = axis->size;
-  for (int d = all; d < out->rank; d++) out->dims[d] = x->dims[all ? d - 1 : d + 1];
+  for (int d = 1; d < out->rank; d++) out->dims[d] = x->dims[d - 1];
+  return TSR_OK;
+}
+
+/* The operand's first dim is the axis, and goes. */
+tsr_status tsr__shape_axis_own(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
+{
+  const tsr__axis_attr *axis = asked_attr(op, ask);
+  const tsr__type *x = &in.at[0];
+  if (!x->rank || x->dims[0] != axis->size) return no_such_axis(op, x, axis, error);
+  out->rank = x->rank - 1;
+  for (int d = 0; d < out->rank; d++) out->dims[d] = x->dims[d + 1];
   return TSR_OK;
 }
 
@@ -532,7 +572,7 @@ static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *ax
  * what it runs; of others the first, since rules come behind. */
 static const tsr__region *region_of(tsr__op op, const tsr__ask *ask)
 {
-  return ask->regions[tsr__is_loop((int)op) ? ask->region_count - 1 : 0];
+  return ask->regions[tsr__ops[op].loops ? ask->region_count - 1 : 0];
 }
 
 int tsr__infer_results(tsr__op op, const tsr__ask *ask)
@@ -541,13 +581,13 @@ int tsr__infer_results(tsr__op op, const tsr__ask *ask)
   return count == TSR__MANY ? region_of(op, ask)->result_count : count;
 }
 
-/* Of ALONG all have the operand's shape, of TOP so many along the dim: the first its dtype, the
- * others are places. */
+/* The results of a routine have the operand's shape, or fewer elements along its dim. The first has
+ * the operand's dtype, the others are indices. */
 tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, int i)
 {
   tsr__type type = in.count ? in.at[0] : (tsr__type){ .dtype = 0 };
-  bool loop = tsr__is_loop((int)op);
-  if (loop || tsr__ops[op].shape_rule == TSR__SH_CALL) {
+  bool loop = tsr__ops[op].loops;
+  if (tsr__ops[op].regions) {
     const tsr__region *region = region_of(op, ask);
     /* A region's results have the types that its own nodes have: the body was inferred when it
      * was traced, and arguments fit exactly (check_call, loop.c). */
@@ -558,9 +598,9 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   }
   tsr__result out = { .dtype = type.dtype, .rank = type.rank };
   memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
-  const tsr__sort_attr *top = tsr__ops[op].shape_rule == TSR__SH_TOP ? attr_of(op, ask) : NULL;
+  const tsr__sort_attr *top = tsr__ops[op].keeps_first ? asked_attr(op, ask) : NULL;
   if (top) out.dims[top->dim] = top->count;
-  const tsr__loop_attr *steps = loop ? attr_of(op, ask) : NULL;
+  const tsr__loop_attr *steps = loop ? asked_attr(op, ask) : NULL;
   if (!steps || steps->kind != TSR__LOOP_SCAN || i < steps->carries) return out;
   memmove(&out.dims[1], out.dims, out.rank++ * sizeof *out.dims);
   out.dims[0] = steps->count;
@@ -571,7 +611,7 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
 static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr *attr,
                                 tsr__error *error)
 {
-  bool takes = tsr__ops[op].shape_rule == TSR__SH_RESULT;
+  bool takes = tsr__takes_result((int)op);
   for (int i = 0; i < in.count; i++) {
     const tsr__type *type = &in.at[i];
     if (takes && (attr->index < 0 || attr->index >= type->result_count))
@@ -588,15 +628,15 @@ static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr
 
 /* A source is made of its attributes: the shape is what was asked for, and all there is to check
  * is that it is one. The operand, where there is one, is the number to fill with. */
-static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
-                               tsr__error *error)
+tsr_status tsr__shape_source(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
   tsr__error wrong = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
+  if (tsr__shape_check(&ask->shape, &wrong)) return name_error(op, &wrong, error);
   if (in.count && in.at[0].rank != 0)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the number is %s, expected rank 0",
                           tsr__ops[op].name, text_of(&in.at[0]).text);
-  const tsr__dim_attr *attr = attr_of(op, ask);
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   bool along = tsr__ops[op].attr == TSR__ATTR_DIM;
   if (along && (attr->dim < 0 || attr->dim >= ask->shape.rank))
     return tsr__error_set(
@@ -633,12 +673,12 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
  *
  *   first = 2, step = 3, size = 3, dim of 10      . . X . . X . . X .
  *   most = 10 - 1 - 2 = 7, and 7 / 3 = 2 more elements fit behind the first */
-static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *attr,
-                              tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_slice(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                            tsr__error *error)
 {
+  const tsr__slice_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
-  if (in.count > 1 && check_starts(op, in, error)) return error->status;
   for (int d = 0; d < x->rank; d++) {
     int64_t step = attr->step[d], first = attr->start[d], size = attr->size[d];
     if (!step) continue;
@@ -660,9 +700,17 @@ static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *
   return TSR_OK;
 }
 
-static tsr_status order_shape(tsr__op op, tsr__types in, const tsr__order_attr *attr,
-                              tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_dynamic_slice(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                                    tsr__error *error)
 {
+  if (check_starts(op, in, error)) return error->status;
+  return tsr__shape_slice(op, in, ask, out, error);
+}
+
+tsr_status tsr__shape_order(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                            tsr__error *error)
+{
+  const tsr__order_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = { .rank = x->rank };
   /* As many dims as there are, none twice: so all are there, and no second pass is needed. */
@@ -686,12 +734,12 @@ static tsr_status order_shape(tsr__op op, tsr__types in, const tsr__order_attr *
 
 /* Broadcasting to a shape, as NumPy's broadcast_to: aligned at the last dim, ones become any
  * size. Fewer dims than the operand has are refused by the test of `more` below. */
-static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
-                               tsr__error *error)
+tsr_status tsr__shape_broadcast(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                                tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
   tsr__error wrong = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
+  if (tsr__shape_check(&ask->shape, &wrong)) return name_error(op, &wrong, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
   int more = to.rank - x->rank;
   for (int d = 0; d < x->rank; d++) {
@@ -706,14 +754,14 @@ static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   return TSR_OK;
 }
 
-static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
-                                tsr__error *error)
+tsr_status tsr__shape_reshape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                              tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
   /* A -1 for one of the dims was filled in by the call. */
   tsr_shape from = shape_of(x);
   tsr__error inner = { .status = TSR_OK };
-  if (tsr__shape_check(&ask->shape, &inner)) return named(op, &inner, error);
+  if (tsr__shape_check(&ask->shape, &inner)) return name_error(op, &inner, error);
   for (int d = 0; d < x->rank; d++)
     if (from.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
@@ -729,9 +777,10 @@ static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, 
   return TSR_OK;
 }
 
-static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *attr, tsr_shape *out,
-                             tsr__error *error)
+tsr_status tsr__shape_roll(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
 {
+  const tsr__roll_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   bool fits = same_shape(x, &in.at[1]) && attr->dim >= 0 && attr->dim < x->rank;
   if (fits && dim_of(x, (int)attr->dim) == TSR__DYNAMIC)
@@ -748,8 +797,10 @@ static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *at
   return TSR_OK;
 }
 
-static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_update(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
+  (void)ask;
   const tsr__type *x = &in.at[0], *update = &in.at[2];
   if (check_starts(op, in, error)) return error->status;
   /* Where the box begins is known at the run, and clamped then so that it lies inside. So its
@@ -772,9 +823,10 @@ static int64_t longer(int64_t size, int64_t more)
   return more > 0 && size > INT64_MAX - more ? INT64_MAX : size + more;
 }
 
-static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr, tsr_shape *out,
-                            tsr__error *error)
+tsr_status tsr__shape_pad(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                          tsr__error *error)
 {
+  const tsr__pad_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
   if (in.at[1].rank)
@@ -802,9 +854,10 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
   return TSR_OK;
 }
 
-static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                               tsr__error *error)
+tsr_status tsr__shape_concat(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *first = &in.at[0];
   tsr_shape shape = shape_of(first);
   if (attr->dim < 0 || attr->dim >= first->rank) return no_such_dim(op, first, attr->dim, error);
@@ -827,52 +880,32 @@ static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *a
   return TSR_OK;
 }
 
-static tsr_shape several_shape(tsr__types in, const tsr__index_attr *attr)
+tsr_status tsr__shape_first(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                            tsr__error *error)
 {
+  (void)op;
+  (void)ask;
+  (void)error;
+  *out = shape_of(&in.at[0]);
+  return TSR_OK;
+}
+
+tsr_status tsr__shape_result(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
+{
+  const tsr__index_attr *attr = asked_attr(op, ask);
   const tsr__result *result = &in.at[0].results[attr->index];
-  tsr_shape shape = { .rank = result->rank };
-  memcpy(shape.dims, result->dims, sizeof shape.dims);
-  return shape;
+  (void)error;
+  out->rank = result->rank;
+  memcpy(out->dims, result->dims, sizeof out->dims);
+  return TSR_OK;
 }
 
 static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
-  if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
-  switch (tsr__ops[op].shape_rule) {
-  case TSR__SH_ALONG: return tsr__along_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_KEYS: return keys_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_SCATTER: return tsr__scatter_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_BLOCKS: return tsr__infer_blocks(in, attr_of(op, ask), out);
-  case TSR__SH_DOT: return tsr__infer_dot(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_ELEMENT: return element_shape(op, in, 0, out, error);
-  case TSR__SH_SEARCH: return search_shape(op, in, out, error);
-  case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_TAKE: return tsr__take_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_TAKE_ALONG: return tsr__take_along_shape(in, attr_of(op, ask), out, error);
-  case TSR__SH_FILTER: return filter_shape(op, in, out, error);
-  case TSR__SH_EVEN: return rows_shape(op, in, out, error);
-  case TSR__SH_LIST: return list_shape(op, in, out, error);
-  case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
-  case TSR__SH_SLICE: return slice_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_ORDER: return order_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_BROADCAST: return spread_shape(op, in, ask, out, error);
-  case TSR__SH_UPDATE: return update_shape(op, in, out, error);
-  case TSR__SH_ROLL: return roll_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_RESHAPE: return reshape_shape(op, in, ask, out, error);
-  case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_CALL:
-    if (tsr__ops[op].attr == TSR__ATTR_CUSTOM && check_rule(in, ask, attr_of(op, ask), error))
-      return error->status;
-    return check_call(in, ask->regions[0], error);
-  case TSR__SH_LOOP: return tsr__infer_loop(op, in, ask, error);
-  case TSR__SH_AXIS_ALL: return axis_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_AXIS_OWN: return axis_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;
-  default: *out = shape_of(&in.at[0]); return TSR_OK;
-  }
+  if (tsr__is_routine((int)op) && check_known(op, in, error)) return error->status;
+  return tsr__ops[op].shape(op, in, ask, out, error);
 }
 
 /* Broadcasting and take make shapes larger than their operands'. A sixteenth of the range is the
@@ -900,7 +933,7 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
   /* In this order: an operand of several results has no dtype to look at, and the dtypes that
    * operands will have give the result's. */
   tsr__inferred found = { .operand = out->operand };
-  if (check_several(op, in, attr_of(op, ask), error)) return error->status;
+  if (check_several(op, in, asked_attr(op, ask), error)) return error->status;
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
   found.dtype = result_dtype(op, in, found.operand, ask);
   if (check_asked(op, found.dtype, error)) return error->status;

@@ -5,8 +5,8 @@
 enum { INDICES = 2 * TSR_MAX_RANK };
 
 /* Adds the sizes of an operand's indices; -1: not met yet. */
-static tsr_status meet(tsr__types in, int which, const tsr__dot_attr *attr, int64_t *size,
-                       tsr__error *error)
+static tsr_status meet_index_sizes(tsr__types in, int which, const tsr__dot_attr *attr,
+                                   int64_t *size, tsr__error *error)
 {
   const uint8_t *indices = which ? attr->right : attr->left;
   const tsr__type *x = &in.at[which];
@@ -57,13 +57,14 @@ static bool runs_in(const uint8_t *indices, int rank, int index)
   return false;
 }
 
-tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
+tsr_status tsr__shape_dot(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                           tsr__error *error)
 {
+  const tsr__dot_attr *attr = asked_attr(op, ask);
   int64_t size[INDICES + 1];
   memset(size, -1, sizeof size);
-  if (meet(in, 0, attr, size, error)) return error->status;
-  if (meet(in, 1, attr, size, error)) return error->status;
+  if (meet_index_sizes(in, 0, attr, size, error)) return error->status;
+  if (meet_index_sizes(in, 1, attr, size, error)) return error->status;
   tsr_shape shape = { .rank = 0 };
   bool good = meet_windows(in, attr, size);
   if (attr->parts > 0 && attr->out[0] <= INDICES) size[attr->out[0]] = attr->parts;
@@ -87,8 +88,11 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
   return TSR_OK;
 }
 
-tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out)
+tsr_status tsr__shape_blocks(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                             tsr__error *error)
 {
+  const tsr__blocks_attr *attr = asked_attr(op, ask);
+  (void)error;
   tsr_shape shape = { .rank = in.at[0].rank };
   for (int d = 0; d < shape.rank; d++)
     shape.dims[d] = attr->parts[d] ? attr->parts[d] * tsr__block_size(attr, d) : in.at[0].dims[d];

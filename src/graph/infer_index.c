@@ -6,7 +6,7 @@
 #include "graph/infer_inner.h"
 
 /* The dims that an attribute names of a table: from `dim` to before the returned one. */
-static int end_of(tsr__op op, const void *attr)
+static int dims_end(tsr__op op, const void *attr)
 {
   const tsr__span_attr *span = attr;
   /* Both families begin with the dim; only one of them has `more`. */
@@ -26,16 +26,17 @@ static tsr_shape found_shape(const tsr__type *table, const tsr__type *index, int
   return shape;
 }
 
-tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shape *out,
+tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                            tsr__error *error)
 {
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
   const char *name = tsr__ops[op].name;
-  int64_t first = ((const tsr__dim_attr *)attr)->dim;
-  if (first < 0 || first >= table->rank || end_of(op, attr) > table->rank)
+  int64_t first = attr->dim;
+  if (first < 0 || first >= table->rank || dims_end(op, attr) > table->rank)
     return no_such_dim(op, table, first, error);
   /* The dim is known to be good from here on, so differences of ranks cannot be negative. */
-  int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
+  int dim = (int)first, end = dims_end(op, attr), rank = table->rank - (end - dim) + index->rank;
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(
         error, TSR_ESHAPE,
@@ -52,11 +53,12 @@ tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shap
   return TSR_OK;
 }
 
-tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+tsr_status tsr__shape_take_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                  tsr__error *error)
 {
+  const tsr__dim_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
-  if (tsr__along_shape(TSR__OP_TAKE_ALONG, in, attr, out, error)) return error->status;
+  if (tsr__shape_along(op, in, ask, out, error)) return error->status;
   bool fits = table->rank == index->rank;
   for (int d = 0; fits && d < table->rank; d++)
     /* Ones were broadcast by the call, so that here all must be equal. */
@@ -66,17 +68,17 @@ tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_s
   return tsr__error_set(error, TSR_ESHAPE,
                         "tsr_%s: %s along dim %lld does not fit indices %s; the other dims of both "
                         "must be equal, or one of them 1",
-                        tsr__ops[TSR__OP_TAKE_ALONG].name, text_of(table).text,
-                        (long long)attr->dim, text_of(index).text);
+                        tsr__ops[op].name, text_of(table).text, (long long)attr->dim,
+                        text_of(index).text);
 }
 
-tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr *attr,
-                              tsr_shape *out, tsr__error *error)
+tsr_status tsr__shape_scatter(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                              tsr__error *error)
 {
+  const tsr__scatter_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
-  tsr__dim_attr first = { attr->dim };
-  if (tsr__along_shape(op, in, &first, out, error)) return error->status;
-  int dim = (int)attr->dim, end = end_of(op, attr), rank = x->rank - (end - dim) + at->rank;
+  if (tsr__shape_along(op, in, ask, out, error)) return error->status;
+  int dim = (int)attr->dim, end = dims_end(op, attr), rank = x->rank - (end - dim) + at->rank;
   tsr_shape found = { .rank = 0 };
   /* Too many dims are reported as updates that do not fit: none could. */
   bool fits = end <= x->rank && rank <= TSR_MAX_RANK;

@@ -40,15 +40,38 @@ static inline tsr_status no_such_dim(tsr__op op, const tsr__type *x, int64_t dim
                      x->rank);
 }
 
-/* ALONG: that of operand 0, which has the dim. */
-tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                            tsr__error *error);
-/* Rules of looking into tables and of scattering (infer_index.c); `attr` begins with the dim. */
-tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shape *out,
-                           tsr__error *error);
-tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                                 tsr__error *error);
-tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr *attr,
-                              tsr_shape *out, tsr__error *error);
+/* The attributes asked for; zeros where the call gives none. */
+static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
+{
+  return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
+}
+
+/* The column SHAPE (infer.c, infer_index.c, infer_dot.c, loop.c):
+ *
+ *   element       broadcast of all operands
+ *   search        that of all but operand 0, a table of one dim
+ *   reduce        the attribute's dims removed (groups > 0: one dim of that size)
+ *   source        given at the call, of a number or along the attribute's dim
+ *   first         that of operand 0; list: the same, of one dim
+ *   along         that of operand 0, which has the attribute's dim; several results have their own
+ *   keys          as along, and all operands are numbers of that shape
+ *   top           as along, with the attribute's count along the dim
+ *   take          the table's dim becomes the dims of operand 1; take_along: that of operand 1
+ *   scatter       that of operand 0, operand 2 as take would give it at operand 1
+ *   update        that of operand 0, operand 2 no larger along any dim, operand 1 one number a dim
+ *   filter        that of operand 0, dim 0 known at run time; operand 1 has a bool for each row
+ *   rows          that of operand 0, dim 0 known at run time
+ *   dot, blocks   as the attribute says
+ *   call, custom, loop   checks operands against the arguments of regions
+ *   axis_all, axis_own   a named axis as the first dim of the result, of the operand
+ *   result        that of one result of the operand
+ *   views         as their attribute or the call says */
+tsr__shape_fn tsr__shape_element, tsr__shape_search, tsr__shape_reduce, tsr__shape_source,
+    tsr__shape_first, tsr__shape_list, tsr__shape_along, tsr__shape_keys, tsr__shape_top,
+    tsr__shape_take, tsr__shape_take_along, tsr__shape_scatter, tsr__shape_update,
+    tsr__shape_filter, tsr__shape_rows, tsr__shape_dot, tsr__shape_blocks, tsr__shape_call,
+    tsr__shape_custom, tsr__shape_loop, tsr__shape_axis_all, tsr__shape_axis_own, tsr__shape_result,
+    tsr__shape_slice, tsr__shape_dynamic_slice, tsr__shape_order, tsr__shape_broadcast,
+    tsr__shape_pad, tsr__shape_reshape, tsr__shape_roll, tsr__shape_concat;
 
 #endif

@@ -31,7 +31,7 @@ typedef struct frame {
 /* Whether its region stands in its place; those behind the first are rules. */
 static bool is_inlined(const inliner *in, const tsr__gnode *node)
 {
-  return tsr__ops[node->op].lowering == TSR__LOW_REGION && !(in->rules && node->region_count > 1);
+  return tsr__is_call(node->op) && !(in->rules && node->region_count > 1);
 }
 
 static const char *site_of(const frame *f, int n)

@@ -144,8 +144,10 @@ static tsr_status check_results(tsr__op op, tsr__types in, const tsr__ask *ask,
                         tsr__ops[op].name);
 }
 
-tsr_status tsr__infer_loop(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__error *error)
+tsr_status tsr__shape_loop(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
 {
+  (void)out; /* of each result in the list */
   const tsr__loop_attr *attr = ask->attr ? ask->attr : tsr__attrs[TSR__ATTR_LOOP].zero;
   if (check_operands(op, in, attr, error)) return error->status;
   for (int r = 0; r < ask->region_count; r++)

@@ -289,11 +289,11 @@ static int64_t saturate(double value, tsr_dtype dtype)
 static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 {
   tsr__num out = { .i = 0 };
-  bool real = tsr__dtype_float(dtype);
+  bool real = tsr__dtype_is_real(dtype);
   /* A number of f32 lies in a double that may have more digits than it: it is rounded to its own
    * type first, as it would be when used. */
   double f = real ? tsr__dtype_round(dtype, from.f) : 0;
-  if (tsr__dtype_float(to))
+  if (tsr__dtype_is_real(to))
     out.f = real ? tsr__dtype_round(to, f) : tsr__dtype_real_of(to, from.i, dtype == TSR_U64);
   else if (to == TSR_BOOL) out.i = real ? f != 0 : from.i != 0;
   else if (real) out.i = saturate(f, to);
@@ -349,7 +349,7 @@ static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array
  * is "or", * is "and": as in NumPy, and without a cast to numbers and back. */
 static bool on_bools(tsr__op op, tsr__operands in)
 {
-  bool pair = tsr__ops[op].lowering != TSR__LOW_REDUCE;
+  bool pair = !tsr__is_reduction((int)op);
   if (!tsr__ops[op].on_bools || !in.count || in.at[0]->dtype != TSR_BOOL) return false;
   return !pair || (in.count > 1 && in.at[1]->dtype == TSR_BOOL);
 }
@@ -383,7 +383,8 @@ static bool is_square(tsr__operands in)
   const tsr_array *x = in.at[0], *two = in.count > 1 ? in.at[1] : NULL;
   if (!x || !two || two->op != TSR__OP_CONST || two->value) return false;
   if (tsr__promote((tsr_dtype)x->dtype, (tsr_dtype)two->dtype) != (tsr_dtype)x->dtype) return false;
-  return tsr__dtype_float((tsr_dtype)two->dtype) ? two->numbers[0].f == 2 : two->numbers[0].i == 2;
+  return tsr__dtype_is_real((tsr_dtype)two->dtype) ? two->numbers[0].f == 2
+                                                   : two->numbers[0].i == 2;
 }
 
 /* ---- numbers beside arrays ---- */
@@ -393,7 +394,7 @@ static bool is_square(tsr__operands in)
 static tsr_dtype weak_dtype(tsr_dtype number, tsr_dtype beside)
 {
   if (!beside || number == TSR_BOOL) return beside ? beside : number;
-  if (tsr__dtype_float(number)) return tsr__dtype_float(beside) ? beside : TSR_F64;
+  if (tsr__dtype_is_real(number)) return tsr__dtype_of_functions(beside);
   return beside == TSR_BOOL ? number : beside;
 }
 
@@ -419,7 +420,7 @@ tsr_dtype tsr__meet_of(tsr__operands in)
 static int first_that_meets(tsr__op op, int *apart)
 {
   *apart = 1;
-  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) return TSR__MANY;
+  if (tsr__is_reduction((int)op)) return TSR__MANY;
   switch (tsr__ops[op].wants) {
   case TSR__WANT_ALIKE:
   case TSR__WANT_COMMON:
@@ -594,9 +595,8 @@ static const char *label_of(tsr__op op, int i)
     { "condition", "first    ", "second   " },
     { "operand", "mask   ", "codes  " },
   };
-  int lowering = tsr__ops[op].lowering;
-  if (lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW) return "operand";
-  int kind = lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
+  if (tsr__is_routine((int)op) || tsr__is_view((int)op)) return "operand";
+  int kind = tsr__is_reduction((int)op) ? 3 : tsr__ops[op].most - 1;
   /* Padded to one width, so that the lines below each other align. */
   return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
 }
@@ -670,7 +670,7 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op 
 {
   tsr__error inner = { .status = TSR_OK };
   tsr_sharding asked = *ask->sharding;
-  bool places = tsr__ops[op].lowering == TSR__LOW_STEP;
+  bool places = tsr__is_step((int)op);
   /* '?' and sums are no places for data, but may be asked of a constraint: they are taken out
    * for the check of the rest. */
   if (ask->opens) asked.open = 0;
@@ -840,10 +840,10 @@ static tsr__reduce_attr with_all_dims(const tsr__ask *ask, const tsr_array *x)
 /* What is taken beside arrays as they are: of a reduction masks that broadcast, and numbers. */
 static void hold_operands(tsr_scope *scope, tsr__op op, making *m, const char *site)
 {
-  int count = m->in.count, lowering = tsr__ops[op].lowering;
-  bool reduces = lowering == TSR__LOW_REDUCE;
-  bool arrays = lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW ||
-                tsr__is_loop((int)op) || tsr__ops[op].attr == TSR__ATTR_TAP;
+  int count = m->in.count;
+  bool reduces = tsr__is_reduction((int)op);
+  bool arrays = tsr__is_routine((int)op) || tsr__is_view((int)op) || tsr__ops[op].loops ||
+                tsr__ops[op].attr == TSR__ATTR_TAP;
   if (!reduces && !arrays) return;
   if (reduces && count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
   for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);

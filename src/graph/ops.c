@@ -1,5 +1,6 @@
 /* The table of operations as data: ops.def, one row an operation. */
 #include "graph/accums.h"
+#include "graph/infer_inner.h"
 #include "graph/whys.h"
 
 /* Each is what its fields add up to: a hole would be bytes that nobody sets, and equal
@@ -78,37 +79,44 @@ const tsr__why_words tsr__whys[TSR__WHYS] = {
 };
 
 /* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,
- * and one that it leaves out is zero. Fields that others know (kernels, gradients,
- * documentation) are empty here, and those files include the table with their own meaning of
- * them. */
+ * and one that it leaves out is zero. Columns of other rooms (kernels, weights, batching,
+ * gradients) are tables there. */
 #define MANY TSR__MANY
 #define OPERANDS(low, high) .least = low, .most = high,
 #define RESULTS(many) .results = many,
 #define REGIONS(nested) .regions = nested,
 #define WANTS(what) .wants = TSR__WANT_##what,
 #define DTYPE(rule) .dtype_rule = TSR__DT_##rule,
-#define SHAPE(rule) .shape_rule = TSR__SH_##rule,
+#define SHAPE(function) .shape = tsr__shape_##function,
 #define FACTORS(rule) .factors = rule,
 #define ATTRIBUTES(family) .attr = TSR__ATTR_##family,
 #define NUMBERS(count) .numbers = count,
 #define NEEDS_ONE() .needs_one = true,
 #define SCALES() .scales = true,
 #define READS_PARTS() .reads_parts = true,
+#define ALIGNED() .aligned = true,
+#define SOURCE() .source = true,
+#define LOOKS_UP() .looks_up = true,
+#define INSERTS_DIMS() .inserts_dims = true,
+#define EACH_LINE() .each_line = true,
+#define AT_START() .at_start = true,
+#define CONTRACTS() .contracts = true,
+#define PERMUTES() .permutes = true,
+#define RESHAPES() .reshapes = true,
+#define REPEATS() .repeats = true,
+#define RAGGED() .ragged = true,
+#define EVEN() .even = true,
+#define MOVES() .moves = true,
+#define LOOPS() .loops = true,
+#define KEEPS_FIRST() .keeps_first = true,
+#define BY_LINES() .by_lines = true,
+#define FLOPS(function) .flops = tsr__flops_##function,
 #define PREFIX(floats, others) .prefix = { floats, others },
 #define LONG(size) .least_cut = size,
 #define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,
 #define JOINS(operation) .joins = TSR__OP_##operation,
 #define SQUARE(operation) .square = TSR__OP_##operation,
 #define SIGN(text) .sign = text,
-#define GRADIENT(rule)
-#define NO_GRADIENT(reason)
-#define DOC(text)
-#define ULP(f64, f32)
-#define TRIES(low, high)
-#define BESIDE(low, high)
-#define AWAY(gap)
-#define JUMPS()
-#define UNTRIED(reason)
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE
 #define EMIT(writer) .lowering = TSR__LOW_TILE

@@ -40,7 +40,8 @@ static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__
   tsr_dtype dtype = (tsr_dtype)node->dtype;
   /* As the number will be: rounded to its dtype, in the shortest text that reads back to it. */
   if (dtype == TSR_F64) tsr__text_f64(number, value.f);
-  else if (tsr__dtype_float(dtype)) tsr__text_f32(number, (float)tsr__dtype_round(dtype, value.f));
+  else if (tsr__dtype_is_real(dtype))
+    tsr__text_f32(number, (float)tsr__dtype_round(dtype, value.f));
   else if (dtype == TSR_U64) snprintf(number, sizeof number, "%llu", (unsigned long long)value.i);
   else if (node->dtype == TSR_BOOL) snprintf(number, sizeof number, value.i ? "true" : "false");
   else snprintf(number, sizeof number, "%lld", (long long)value.i);
@@ -214,16 +215,10 @@ static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const 
 
 /* ---- nodes ---- */
 
-/* A part of a node of several results. */
-static bool is_result(const tsr__gnode *node)
-{
-  return tsr__ops[node->op].shape_rule == TSR__SH_RESULT;
-}
-
 static void add_call(const tsr__program *program, const int *numbers, const tsr__gnode *node,
                      tsr__text *out)
 {
-  bool reduce = tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
+  bool reduce = tsr__is_reduction(node->op);
   int family = tsr__ops[node->op].attr;
   /* By the place of a reduction's operand: sum(x, where m, by codes). */
   static const char *const roles[] = { "", "where ", "by " };
@@ -254,7 +249,7 @@ static void add_formula(const tsr__program *program, const int *numbers, int n, 
   tsr__text_add(out, "  %%%d", numbers ? numbers[n] : tsr__program_number(program, n));
   if (node->result_count) tsr__text_add(out, ":%d", node->result_count);
   tsr__text_add(out, " = ");
-  if (is_result(node)) {
+  if (tsr__takes_result(node->op)) {
     add_operand(program, numbers, tsr__in(program, node, 0), out);
     tsr__text_add(out, "#%d", tsr__index_of(program, node));
     return;

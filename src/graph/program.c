@@ -293,8 +293,7 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
   }
   /* A source's shape was given, and is no consequence of its operand's. Out of memory the
    * attributes are not there to infer by. */
-  if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE && !program->failed)
-    refresh_shape(program, node);
+  if (!tsr__shape_is_given(node->op) && !program->failed) refresh_shape(program, node);
 }
 
 /* The low half of a node's hash is its place: beside those of nodes with as new operands, so that

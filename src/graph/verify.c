@@ -59,7 +59,7 @@ static tsr_status check_regions(const tsr__program *program, int n, tsr__error *
     if (at < 0 || at >= program->region_count) return broken(error, n, g, "no such region");
     numbers += program->regions[at]->program.param_count;
   }
-  const tsr__loop_attr *loop = tsr__is_loop(g->op) ? tsr__attr_of(program, g) : NULL;
+  const tsr__loop_attr *loop = tsr__ops[g->op].loops ? tsr__attr_of(program, g) : NULL;
   numbers += loop && loop->count == TSR__COUNTED;
   if (g->param_count != numbers || (numbers > 0) != (g->param >= 0))
     return broken(error, n, g, "numbers are missing");
@@ -207,7 +207,7 @@ static tsr_status check_leaf(const tsr__program *program, int n, bool inside, ts
   const tsr__gnode *g = &program->nodes[n];
   if (g->op == TSR__OP_ARG && (!inside || tsr__index_of(program, g) < 0))
     return broken(error, n, g, "the argument stands outside of a region");
-  if (tsr__ops[g->op].lowering == TSR__LOW_NAMED && !inside)
+  if (tsr__is_named(g->op) && !inside)
     return broken(error, n, g, "its named axis is not mapped over");
   /* A value belongs to one run's binding, and a region is shared by all. */
   if (g->op == TSR__OP_LEAF && inside)

@@ -195,7 +195,7 @@ static bool borders_differ(const tsr__viewed *v)
 bool tsr__view_moves(const tsr__viewed *v)
 {
   /* Where nothing is cut each device has all of it: no element can lie elsewhere. */
-  if (tsr__ops[v->node->op].lowering != TSR__LOW_VIEW || !tsr__used_axes(v->to)) return false;
+  if (!tsr__is_view(v->node->op) || !tsr__used_axes(v->to)) return false;
   TSR_FOR_OPERANDS (v->program, v->node, i, o) {
     tsr__viewing view = tsr__view_of(v->program, v->node, i);
     if (view.linear) return borders_differ(v);
@@ -210,7 +210,7 @@ bool tsr__view_moves(const tsr__viewed *v)
 bool tsr__node_shifts(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || !g->sharding) return false;
+  if (!tsr__is_view(g->op) || !g->sharding) return false;
   /* Only reshapes ask how their operand lies, and they have one. */
   int first = tsr__in(program, g, 0);
   const tsr_sharding *from = &program->shardings[program->nodes[first].sharding];

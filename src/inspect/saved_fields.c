@@ -123,6 +123,6 @@ const char *tsr__unwritable(const tsr__program *program, int node)
     const tsr__tap_attr *tap = tsr__attr_of(program, g);
     return taps[tap->kind];
   }
-  if (row->lowering == TSR__LOW_NAMED) return "an operation on a named axis";
+  if (tsr__is_named(g->op)) return "an operation on a named axis";
   return tsr__fields_of(row->attr) ? NULL : "an operation that only plans have";
 }

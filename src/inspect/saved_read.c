@@ -347,9 +347,9 @@ static bool want_op(reader *r, line *l)
   while (op < TSR__OPS && strcmp(tsr__ops[op].name, name)) op++;
   if (op == TSR__OPS) return fail_at(r, at, "there is no operation \"%s\"", name);
   const tsr__opinfo *row = &tsr__ops[op];
-  bool good = tsr__fields_of(row->attr) && row->lowering != TSR__LOW_NAMED;
+  bool good = tsr__fields_of(row->attr) && !tsr__is_named(op);
   l->node.op = (uint16_t)op;
-  if (row->lowering == TSR__LOW_LEAF) good = tsr__is_number(&l->node) || tsr__is_argument(&l->node);
+  if (tsr__is_leaf(op)) good = tsr__is_number(&l->node) || tsr__is_argument(&l->node);
   l->node.attr_bytes = tsr__attrs[row->attr].bytes;
   return good || fail_at(r, at, "operation %s cannot stand in a saved function", name);
 }
@@ -449,7 +449,7 @@ static bool want_const(reader *r, line *l)
   const char *behind = r->at;
   r->at = from;
   l->number_count = 1;
-  if (tsr__dtype_float((tsr_dtype)type.dtype)) {
+  if (tsr__dtype_is_real((tsr_dtype)type.dtype)) {
     if (!want_float(r, TSR_F64, &l->numbers[0].f, 0)) return false;
   } else if (!want_whole(r, (range){ INT64_MIN, INT64_MAX, false }, &l->numbers[0].i)) {
     return false;
@@ -532,10 +532,10 @@ static bool add_node(reader *r, line *l, tsr__program *program, const char *site
   if (n < 0 || program->failed) return no_memory(r);
   tsr_status status = tsr__program_verify_node(program, n, &error);
   if (status == TSR_ENOMEM) return no_memory(r);
-  int lowering = tsr__ops[l->node.op].lowering;
+  int op = l->node.op;
   /* What is told of a function counts neither arguments and numbers nor results taken out of
    * nodes. */
-  r->out->operations += lowering != TSR__LOW_LEAF && lowering != TSR__LOW_PART;
+  r->out->operations += !tsr__is_leaf(op) && !tsr__takes_result(op);
   return !status || fail_at(r, l->start, "%s", error.text);
 }
 
@@ -671,7 +671,7 @@ static bool want_argument(reader *r, const char *at)
 static bool want_elements(reader *r, const tsr__result *type, int64_t count, void *to)
 {
   tsr_dtype dtype = (tsr_dtype)type->dtype;
-  bool real = tsr__dtype_float(dtype), u64 = dtype == TSR_U64;
+  bool real = tsr__dtype_is_real(dtype), u64 = dtype == TSR_U64;
   for (int64_t i = 0; i < count; i++) {
     int64_t whole;
     if (real && !want_float(r, dtype, to, i)) return false;

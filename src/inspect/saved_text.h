@@ -84,12 +84,12 @@ const char *tsr__unwritable(const tsr__program *program, int node);
 /* Whether a node is an argument of its region, or a number. */
 static inline bool tsr__is_argument(const tsr__gnode *g)
 {
-  return tsr__ops[g->op].lowering == TSR__LOW_LEAF && tsr__ops[g->op].attr == TSR__ATTR_INDEX;
+  return tsr__is_leaf(g->op) && tsr__ops[g->op].attr == TSR__ATTR_INDEX;
 }
 
 static inline bool tsr__is_number(const tsr__gnode *g)
 {
-  return tsr__ops[g->op].lowering == TSR__LOW_LEAF && tsr__ops[g->op].numbers == 1;
+  return tsr__is_leaf(g->op) && tsr__ops[g->op].numbers == 1;
 }
 
 /* Appends a function. Errors: TSR_EUNSUPPORTED for what cannot be written, with its line. */

@@ -231,7 +231,7 @@ static void put_inside(writer *w, const tsr__program *program, const tsr__gnode 
   }
   if (tsr__is_number(g)) {
     tsr__num number = program->params[g->param];
-    if (tsr__dtype_float((tsr_dtype)g->dtype)) put_float(w->out, number.f);
+    if (tsr__dtype_is_real((tsr_dtype)g->dtype)) put_float(w->out, number.f);
     else tsr__text_add(w->out, "%lld", (long long)number.i);
     return;
   }
@@ -314,7 +314,7 @@ static void put_element(tsr__text *out, tsr_dtype dtype, const void *data, int64
 {
   size_t size = tsr_dtype_size(dtype);
   uint64_t bits = 0;
-  if (!tsr__dtype_float(dtype)) {
+  if (!tsr__dtype_is_real(dtype)) {
     int64_t whole = tsr__dtype_get_whole(dtype, data, i);
     if (dtype == TSR_U64) tsr__text_add(out, " %llu", (unsigned long long)whole);
     else tsr__text_add(out, " %lld", (long long)whole);

@@ -152,7 +152,7 @@ static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
  * exchange. */
 static bool is_made_view(const tsr__flow *flow, int n)
 {
-  return flow->free[n] && tsr__ops[typed_node(flow, n)->op].lowering == TSR__LOW_VIEW;
+  return flow->free[n] && tsr__is_view(typed_node(flow, n)->op);
 }
 
 static const tsr__terms *make_terms(tsr__flow *flow, int n)
@@ -207,11 +207,9 @@ void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
   if (!out->terms || !out->terms->plain) return;
   uint8_t consts = 0, free = 0;
   out->type = flow->type[n];
-  int lowering = tsr__ops[node->op].lowering;
   /* The operation is part of the question only if its row matters beyond its factors; otherwise
    * equal terms are enough, so that an addition and a product share their ways. */
-  bool differs =
-      lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
+  bool differs = tsr__is_reduction(node->op) || tsr__is_view(node->op) || tsr__ops[node->op].scales;
   out->reduces = differs ? node->op : 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
     consts |= (uint8_t)((flow->carry[o] == TSR__CARRY_NONE) << i);

@@ -123,7 +123,7 @@ static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr
   const tsr__gnode *node = &parts->program.nodes[note->node];
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
-  bool looks = tsr__has_table(node->op);
+  bool looks = tsr__ops[node->op].looks_up;
   tsr__text_add(out, looks ? " looks up elements of " : " has updates ");
   add_node_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
   tsr__text_add(out, looks ? ", of which each device gives those that it holds\n"
@@ -145,7 +145,7 @@ static void add_whole_dims(const tsr_sharding *from, const tsr_sharding *to, int
 /* The product whose parts, or the sum of them, a node moves. */
 static int product_of_move(const tsr__program *program, int node)
 {
-  while (tsr__ops[program->nodes[node].op].shape_rule != TSR__SH_DOT)
+  while (!tsr__ops[program->nodes[node].op].contracts)
     node = tsr__in(program, &program->nodes[node], 0);
   return node;
 }

@@ -44,7 +44,7 @@ typedef struct opened {
 bool tsr__has_loops(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__is_loop(program->nodes[n].op)) return true;
+    if (tsr__ops[program->nodes[n].op].loops) return true;
   return false;
 }
 
@@ -190,8 +190,7 @@ static int32_t add_result(closing *c, int i, const tsr_sharding *want)
 /* Whether a node is an argument: leaves of a region that are numbers are not. */
 static bool is_argument(const tsr__gnode *node)
 {
-  const tsr__opinfo *row = &tsr__ops[node->op];
-  return row->lowering == TSR__LOW_LEAF && row->attr == TSR__ATTR_INDEX;
+  return tsr__is_leaf(node->op) && tsr__ops[node->op].attr == TSR__ATTR_INDEX;
 }
 
 static bool close_region(closing *c, const tsr_sharding *want)
@@ -407,8 +406,8 @@ static tsr_status copy_plain_node(const opener *p, int n)
   for (int i = 0; i < node.in_count; i++) {
     int o = tsr__in(p->in, &node, i);
     in[i] = o < 0 ? -1 : p->place[o];
-    bool part = o >= 0 && tsr__ops[node.op].lowering == TSR__LOW_PART;
-    if (part && tsr__is_loop(p->in->nodes[o].op))
+    bool part = o >= 0 && tsr__takes_result(node.op);
+    if (part && tsr__ops[p->in->nodes[o].op].loops)
       place_loop_result(p, &p->out->nodes[in[i]], &node);
   }
   p->place[n] =
@@ -429,7 +428,7 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
   for (int i = 1; i < program->sharding_count; i++)
     tsr__program_sharding(out, &program->shardings[i]);
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__is_loop(program->nodes[n].op) ? plan_loop_node(&p, n) : copy_plain_node(&p, n))
+    if (tsr__ops[program->nodes[n].op].loops ? plan_loop_node(&p, n) : copy_plain_node(&p, n))
       return error->status;
   return out->failed ? tsr__plan_no_memory(error) : TSR_OK;
 }

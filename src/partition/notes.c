@@ -57,8 +57,8 @@ static bool has_unknown_size(const tsr__gnode *node)
 static int only_operand(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  int lowering = tsr__ops[g->op].lowering, found = -1;
-  if (lowering != TSR__LOW_TILE && lowering != TSR__LOW_FORMULA) return -1;
+  int found = -1;
+  if (!tsr__is_elementwise(g->op)) return -1;
   TSR_FOR_OPERANDS (program, g, i, o) {
     if (program->nodes[o].op == TSR__OP_CONST) continue;
     if (found >= 0) return -1;
@@ -129,7 +129,7 @@ static void note_move(maker *m, int n, tsr__note *note)
   note->move = move.move;
   note->axes = move.axes;
   note->cause = node->cause;
-  bool parts = tsr__ops[program->nodes[in].op].shape_rule == TSR__SH_DOT;
+  bool parts = tsr__ops[program->nodes[in].op].contracts;
   /* Parts of products go to the devices that sum them: an all-to-all, which together with the sum
    * is a reduce-scatter. */
   if (note->cause == TSR__CAUSE_PARTS && parts && move.move == TSR__MOVE_ALL_TO_ALL)
@@ -264,7 +264,7 @@ static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t coun
    * travels with its element. Sums of floats travel as accumulators. */
   int64_t places = count ? 1 : 0, start, size;
   if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
-  if (attr->how == TSR_SCATTER_ADD && tsr__dtype_float(dtype))
+  if (attr->how == TSR_SCATTER_ADD && tsr__dtype_rounds(dtype))
     return tsr__wire_bytes(TSR__ACCUM_SUM_ROWS, (int)dtype, count);
   for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) {
     tsr__dim_part(m->at, (int)d, m->node->dims[d], position, &start, &size);
@@ -303,7 +303,7 @@ int64_t tsr__passing_bytes(const tsr__meeting *m)
     /* Lines are counted at their first part: each part but the last sends its prefix to the
      * next. */
     if (!tsr__dim_index(m->at, dim, p))
-      bytes += (parts - 1) * lines * each[!tsr__dtype_float((tsr_dtype)m->node->dtype)];
+      bytes += (parts - 1) * lines * each[!tsr__dtype_rounds((tsr_dtype)m->node->dtype)];
   }
   return bytes;
 }
@@ -445,7 +445,7 @@ static tsr_status note_join(maker *m, int n)
   const tsr_sharding *at = node_sharding(m, n);
   tsr__note *note = new_note(m);
   if (!note) return m->error->status;
-  note->move = tsr__has_table(node->op) ? TSR__MOVE_LOOK : TSR__MOVE_ALL_REDUCE;
+  note->move = tsr__ops[node->op].looks_up ? TSR__MOVE_LOOK : TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_JOINED;
   note->axes = node->reduce_axes;
   note->mesh = at->mesh;
@@ -466,10 +466,10 @@ static tsr_status note_node(maker *m, int n)
   if (tsr__ops[node->op].prefix[0] || tsr__ops[node->op].least_cut) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? all_reduce_note(m, n) : NULL;
-  bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
+  bool evens = tsr__ops[node->op].even;
   bool shifts = tsr__node_shifts(&m->out->program, n);
-  bool blocks = tsr__ops[node->op].shape_rule == TSR__SH_BLOCKS;
-  if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts && !blocks) return TSR_OK;
+  bool moves = tsr__ops[node->op].moves;
+  if (!evens && !reduces && !shifts && !moves) return TSR_OK;
   if (evens && !node_sharding(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
@@ -478,8 +478,8 @@ static tsr_status note_node(maker *m, int n)
   }
   if (shifts) return note_shift(m, n, note);
   if (reduces) add_reduction(m, n, note);
-  else if (blocks) note_blocks(m, n, note);
   else if (node->op == TSR__OP_RESHARD) note_move(m, n, note);
+  else if (moves) note_blocks(m, n, note);
   else note_rows(m, n, note);
   return TSR_OK;
 }

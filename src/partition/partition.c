@@ -87,7 +87,7 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
 }
 
 /* Only the run knows the borders of ragged rows, but a RESHARD copies by borders that the plan
- * knows. A rebalance is a node of its own (TSR__SH_EVEN), which never comes here as a move. */
+ * knows. A rebalance is a node of its own (EVEN), which never comes here as a move. */
 static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
                                   const tsr_sharding *to)
 {
@@ -114,7 +114,7 @@ static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *f
                         const tsr_sharding *to)
 {
   const tsr__gnode *node = &r->in->nodes[user];
-  bool table = tsr__has_table(node->op) && i == 0;
+  bool table = tsr__ops[node->op].looks_up && i == 0;
   tsr__factors factors;
   int8_t map[TSR_MAX_RANK];
   tsr__factors_of(r->in, user, &factors);
@@ -212,7 +212,7 @@ static int unreduced_operand_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   const tsr__opinfo *row = &tsr__ops[node->op];
-  bool view = row->lowering == TSR__LOW_VIEW && row->shape_rule != TSR__SH_BROADCAST;
+  bool view = tsr__is_view(node->op) && !row->repeats;
   int keeper = -1, others = 0;
   if (!view && !row->scales) return -1;
   TSR_FOR_OPERANDS (r->in, node, i, o) {
@@ -444,12 +444,12 @@ static tsr_status rewrite_placement(rewrite *r, int n)
  * place, one entry a result. */
 static void set_result_places(rewrite *r, tsr__gnode *node, int sharding)
 {
-  for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
+  for (int i = 0; i < node->result_count && tsr__ops[node->op].loops; i++) {
     const tsr__result *said = &r->in->results[node->first_result + i];
     r->out->program.results[node->first_result + i].sharding =
         (uint16_t)tsr__program_sharding(&r->out->program, &r->in->shardings[said->sharding]);
   }
-  if (tsr__is_loop(node->op)) return;
+  if (tsr__ops[node->op].loops) return;
   if (!node->result_count) node->sharding = (uint16_t)sharding;
   for (int i = 0; i < node->result_count; i++)
     r->out->program.results[node->first_result + i].sharding = (uint16_t)sharding;
@@ -600,7 +600,7 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 static tsr_status rewrite_node(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
-  bool loop = tsr__is_loop(node.op);
+  bool loop = tsr__ops[node.op].loops;
   int keeper = passes_kept(r, n);
   if (keeper >= 0 && tsr__ops[node.op].scales) return put_off(r, n, keeper);
   int links = node.in_count + node.region_count;
@@ -613,8 +613,7 @@ static tsr_status rewrite_node(rewrite *r, int n)
         i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : operand_in_place(r, n, i, need);
     if (r->links[i] < 0) return r->error->status;
   }
-  if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
-    return copy_product(r, n, (tsr__links){ r->links, links });
+  if (tsr__ops[node.op].contracts) return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
   mark_unreduced(r, &node, n, keeper);
   set_result_places(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
@@ -785,7 +784,7 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
 static bool has_call_nodes(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
+    if (tsr__is_call(program->nodes[n].op)) return true;
   return false;
 }
 

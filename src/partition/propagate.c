@@ -61,8 +61,7 @@ static bool is_const(const tsr__flow *flow, int n)
 bool tsr__made_anywhere(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
-  int lowering = tsr__ops[node->op].lowering;
-  bool made = tsr__ops[node->op].shape_rule == TSR__SH_SOURCE && lowering != TSR__LOW_LEAF;
+  bool made = tsr__ops[node->op].source;
   TSR_FOR_OPERANDS (program, node, i, o) made &= program->nodes[o].op == TSR__OP_CONST;
   return made && !(node->flags & TSR__PLACED);
 }
@@ -301,7 +300,7 @@ static int unreduced_operand(const tsr__flow *flow, int n)
     keeper = i;
     others++;
   }
-  bool view = tsr__ops[node->op].lowering == TSR__LOW_VIEW && node->in_count == 1;
+  bool view = tsr__is_view(node->op) && node->in_count == 1;
   return others == 1 && (view || tsr__ops[node->op].scales) ? keeper : -1;
 }
 
@@ -337,7 +336,8 @@ static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice
 {
   const tsr__gnode *node = flow_node(flow, n);
   int lead = next_by_weight(flow, n, -1), o = lead < 0 ? -1 : tsr__in(flow->program, node, lead);
-  bool nowhere = o < 0 || tsr__is_loop(flow_node(flow, o)->op); /* its results say where they are */
+  bool nowhere =
+      o < 0 || tsr__ops[flow_node(flow, o)->op].loops; /* its results say where they are */
   const tsr_mesh *mesh = nowhere ? NULL : tsr__flow_at(flow, o)->mesh;
   start_choice(flow, n, terms, mesh, c);
 }
@@ -531,7 +531,7 @@ static bool may_meet(const tsr__terms *terms)
 
 static bool is_product(const tsr__flow *flow, int n)
 {
-  return tsr__ops[flow_node(flow, n)->op].shape_rule == TSR__SH_DOT;
+  return tsr__ops[flow_node(flow, n)->op].contracts;
 }
 
 /* Adds ways that need no meeting of partials: a product may cut any one kept dim, or no dim. The
@@ -588,7 +588,7 @@ static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const ts
 static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int place)
 {
   tsr__question whole = *q;
-  if (tsr__ops[flow_node(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
+  if (!tsr__is_reduction(flow_node(flow, n)->op)) return false;
   whole.how = AS_WHOLE;
   const tsr__way *way = answer_question(flow, n, &whole);
   return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
@@ -599,7 +599,7 @@ static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int plac
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
 {
   const tsr__gnode *node = flow_node(flow, n);
-  bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
+  bool reduces = tsr__is_reduction(node->op) && node->dtype != TSR_BOOL;
   if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
   for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
@@ -739,22 +739,23 @@ static void start_node(tsr__flow *flow, int n)
 {
   const tsr__program *program = flow->program;
   const tsr__gnode *node = &program->nodes[n];
-  int lowering = tsr__ops[node->op].lowering, shape = tsr__ops[node->op].shape_rule;
+  const tsr__opinfo *row = &tsr__ops[node->op];
+  bool leaf = tsr__is_leaf(node->op);
   bool dynamic = node->rank > 0 && node->dims[0] == TSR__DYNAMIC, rows = dynamic;
   bool regions = node->region_count || node->result_count;
-  bool all_free = node->op == TSR__OP_CONST || lowering != TSR__LOW_LEAF;
-  bool ragged = node->flags & TSR__RAGGED || shape == TSR__SH_FILTER;
+  bool all_free = node->op == TSR__OP_CONST || !leaf;
+  bool ragged = node->flags & TSR__RAGGED || row->ragged;
   TSR_FOR_OPERANDS (program, node, i, o) {
     const tsr__gnode *operand = &program->nodes[o];
-    all_free &= flow->free[o] || tsr__is_source(node->op);
+    all_free &= flow->free[o] || row->source;
     ragged |= flow->ragged[o] && dynamic;
     rows |= operand->rank > 0 && operand->dims[0] == TSR__DYNAMIC;
     regions |= operand->result_count > 0;
   }
   flow->free[n] = all_free;
-  flow->fixed[n] = lowering == TSR__LOW_LEAF || node->flags & TSR__PLACED || regions ||
-                   (rows && (!all_free || lowering == TSR__LOW_STEP));
-  flow->ragged[n] = ragged && shape != TSR__SH_EVEN;
+  flow->fixed[n] = leaf || node->flags & TSR__PLACED || regions ||
+                   (rows && (!all_free || tsr__is_step(node->op)));
+  flow->ragged[n] = ragged && !row->even;
   flow->carry[n] = node->op == TSR__OP_CONST ? TSR__CARRY_NONE : TSR__CARRY_BYTES;
   if (tsr__made_anywhere(program, n)) flow->carry[n] = TSR__CARRY_REMADE;
   tsr__alike_type(flow, n);
@@ -764,7 +765,7 @@ static void start_node(tsr__flow *flow, int n)
 static tsr_status check_ragged_operands(const tsr__flow *flow, int n, tsr__error *error)
 {
   const tsr__gnode *node = flow_node(flow, n);
-  if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
+  if (tsr__is_step(node->op) || !node->rank) return TSR_OK;
   int seen[2] = { -1, -1 };
   TSR_FOR_OPERANDS (flow->program, node, i, in) {
     const tsr__gnode *operand = flow_node(flow, in);

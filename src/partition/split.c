@@ -89,8 +89,8 @@ void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split 
   out->part.rank++;
   out->part.dims[0] = tsr__dim_parts(&out->made, 0);
   for (int d = 0; d < m->node->rank; d++) out->part.dims[d + 1] = m->node->dims[d];
-  bool narrow =
-      tsr__dtype_float((tsr_dtype)m->node->dtype) && tsr_dtype_size((tsr_dtype)m->node->dtype) < 4;
+  bool narrow = tsr__dtype_is_real((tsr_dtype)m->node->dtype) &&
+                tsr_dtype_size((tsr_dtype)m->node->dtype) < 4;
   if (narrow) out->part.dtype = TSR_F32;
 }
 

@@ -35,9 +35,9 @@ typedef struct trips {
 
 static bool is_step(const tsr__program *program, int n)
 {
-  int lowering = tsr__ops[program->nodes[n].op].lowering;
-  bool there = lowering == TSR__LOW_LEAF || lowering == TSR__LOW_PART;
-  return !there && lowering != TSR__LOW_REDUCE && !tsr__in_kernel(program, n);
+  int op = program->nodes[n].op;
+  bool there = tsr__is_leaf(op) || tsr__takes_result(op);
+  return !there && !tsr__is_reduction(op) && !tsr__in_kernel(program, n);
 }
 
 /* The time at which a stage begins. Stages are as far apart as a program has nodes, and a step adds
@@ -55,8 +55,7 @@ static void find_times(trips *t)
     const tsr__gnode *node = &program->nodes[n];
     bool step = is_step(program, n);
     t->time[n] = begin_of(t, t->meets[n]) + step;
-    if (tsr__ops[node->op].lowering == TSR__LOW_PART)
-      t->time[n] = t->time[tsr__in(program, node, 0)];
+    if (tsr__takes_result(node->op)) t->time[n] = t->time[tsr__in(program, node, 0)];
     TSR_FOR_OPERANDS (program, node, i, o)
       if (step && t->time[o] >= t->time[n]) t->time[n] = t->time[o] + 1;
   }
@@ -66,9 +65,7 @@ static void find_times(trips *t)
 static bool can_join(const tsr__partitioned *out, const tsr__note *note)
 {
   if (note->cause == TSR__CAUSE_REDUCED || note->bytes <= 0) return false;
-  int rule = tsr__ops[out->program.nodes[note->node].op].shape_rule;
-  return out->program.nodes[note->node].op == TSR__OP_RESHARD || rule == TSR__SH_BLOCKS ||
-         note->move == TSR__MOVE_EXCHANGE;
+  return tsr__ops[out->program.nodes[note->node].op].moves || note->move == TSR__MOVE_EXCHANGE;
 }
 
 /* Finds the first users other than movements; movements can wait themselves, so join_trips limits
@@ -91,8 +88,8 @@ static bool same_kind(const trips *t, const trip *a, const trip *b)
 {
   const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
   const tsr__gnode *nodes = t->out->program.nodes;
-  bool views = tsr__ops[nodes[x->node].op].lowering == tsr__ops[nodes[y->node].op].lowering;
-  return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && views;
+  bool work = tsr__same_work(nodes[x->node].op, nodes[y->node].op);
+  return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && work;
 }
 
 /* Orders trips with the latest first; at one time, the later note first. */

@@ -126,7 +126,7 @@ static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   enum { FEW = 8 };
   const tsr__gnode *node = &flow->program->nodes[n];
   const tsr_sharding *few[FEW], **from = few;
-  if (tsr__ops[node->op].lowering != TSR__LOW_VIEW) return 0;
+  if (!tsr__is_view(node->op)) return 0;
   if (node->in_count > FEW)
     from = tsr__arena_new(flow->arena, (size_t)node->in_count * sizeof *from);
   if (!from) return 0;
@@ -161,7 +161,32 @@ bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const t
   return !(node->rank && node->dims[0] < 0) && !tsr__reduce_of(program, node)->checked;
 }
 
-/* The bytes depend on the kind of node: a product moves windows and parts, a node that does not
+/* A product moves windows and parts. Products that several devices repeat count as bytes, so that
+ * the planner prefers ways in which each device has work of its own. */
+static int64_t weigh_product(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
+  int64_t bytes = repeated_bytes(flow, n, way);
+  if (way->at) bytes += tsr__window_weight(&meeting, &flow->places[way->need[0]]);
+  if (way->meet) bytes += tsr__split_weight(&meeting, &flow->places[way->need[1]]);
+  return bytes < MUCH ? bytes : MUCH;
+}
+
+/* The column WEIGHT of the table of operations: rows that are weighed by a function of their own;
+ * the others have NULL. */
+typedef struct weight {
+  const char *name;
+  int64_t (*weigh)(const tsr__flow *flow, int n, const tsr__way *way);
+} weight;
+
+#define WEIGHT(function) .weigh = weigh_##function,
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = { .name = text, __VA_ARGS__ },
+static const weight weights[TSR__OPS] = {
+#include "graph/ops.def"
+};
+
+/* A row without a weight of its own is weighed by the movement of its node: a node that does not
  * meet passes prefixes on or exchanges elements, a node that joins has no accumulators, an
  * unreduced sum moves nothing yet, and any other reduction moves each accumulator to a leader and
  * the result back. */
@@ -169,12 +194,7 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
-  if (tsr__ops[node->op].shape_rule == TSR__SH_DOT) {
-    int64_t bytes = repeated_bytes(flow, n, way);
-    if (way->at) bytes += tsr__window_weight(&meeting, &flow->places[way->need[0]]);
-    if (way->meet) bytes += tsr__split_weight(&meeting, &flow->places[way->need[1]]);
-    return bytes < MUCH ? bytes : MUCH;
-  }
+  if (weights[node->op].weigh) return weights[node->op].weigh(flow, n, way);
   if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) return tsr__joining_bytes(&meeting);
   if (tsr__keeps_sum(flow->program, node, meeting.at, way->meet)) return 0;

@@ -147,9 +147,9 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
 {
   if (!column->name || !*column->name)
     return tsr__error_set(error, TSR_EARG, "a field has no name; give each field a name");
-  if (!tsr_dtype_size(column->dtype))
-    return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %d is not a dtype", column->name,
-                          (int)column->dtype);
+  tsr__error unknown = { .status = TSR_OK };
+  if (tsr__dtype_check(column->dtype, &unknown))
+    return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %s", column->name, unknown.text);
   /* A batch has a dim more than a record. */
   int64_t count = column->shape.rank < 0 || column->shape.rank >= TSR_MAX_RANK
                       ? -1

@@ -164,9 +164,9 @@ static tsr_status put_element(filling *f, const tsr__json_token *value, tsr__err
   _Alignas(8) char element[8];
   tsr_dtype dtype = f->column->dtype;
   size_t size = tsr_dtype_size(dtype);
-  tsr_status status = dtype == TSR_BOOL         ? put_bool(f, value, element, error)
-                      : tsr__dtype_float(dtype) ? put_real(f, value, element, error)
-                                                : put_whole(f, value, element, error);
+  tsr_status status = dtype == TSR_BOOL           ? put_bool(f, value, element, error)
+                      : tsr__dtype_is_real(dtype) ? put_real(f, value, element, error)
+                                                  : put_whole(f, value, element, error);
   if (!status && f->to) memcpy(f->to + (size_t)f->filled * size, element, size);
   f->filled++;
   return status;

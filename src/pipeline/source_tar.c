@@ -532,6 +532,9 @@ tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path, const tsr_ta
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) && !path)
     tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
+  /* Fields are judged before the file is opened, as other sources judge theirs. */
+  tsr__column columns[TSR_MAX_FIELDS];
+  if (!error.status && args.fields[0].name) tsr__columns_of(args.fields, columns, &error);
   tar_making m = { .scope = scope, .args = &args };
   if (!error.status) return tar_of(&m, path, site);
   return tsr__records_refused(scope, site, call, &error);

@@ -203,7 +203,7 @@ bool tsr__element_of(tsr_scalar given, tsr_dtype dtype, char value[8])
   int64_t whole = number.kind == TSR_SCALAR_FLOAT && fabs(real) < 0x1p62 ? (int64_t)real : number.i;
   bool fits = number.kind <= TSR_SCALAR_FLOAT;
   if (number.kind == TSR_SCALAR_NONE) whole = 0, real = 0;
-  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, value, 0, real);
+  if (tsr__dtype_is_real(dtype)) tsr__dtype_put_real(dtype, value, 0, real);
   else if (number.kind == TSR_SCALAR_UINT) fits = dtype == TSR_U64;
   else if (number.kind == TSR_SCALAR_FLOAT) fits = real == (double)whole;
   if (dtype == TSR_BOOL) fits = fits && (whole == 0 || whole == 1), value[0] = (char)whole;

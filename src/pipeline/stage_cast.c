@@ -40,11 +40,11 @@ static int64_t whole_of(tsr_dtype dtype, double value)
 
 static void put_element(const casting *c, char *to, const char *from, int64_t i)
 {
-  bool real = tsr__dtype_float(c->from), natural = c->from == TSR_U64;
+  bool real = tsr__dtype_is_real(c->from), natural = c->from == TSR_U64;
   double value = real ? tsr__dtype_get_real(c->from, from, i) : 0;
   int64_t whole = real ? 0 : tsr__dtype_get_whole(c->from, from, i);
   if (c->to == TSR_BOOL) to[i] = real ? value != 0 : whole != 0;
-  else if (!tsr__dtype_float(c->to))
+  else if (!tsr__dtype_is_real(c->to))
     tsr__dtype_put_whole(c->to, to, i, real ? whole_of(c->to, value) : whole);
   else tsr__dtype_put_real(c->to, to, i, real ? value : tsr__dtype_real_of(c->to, whole, natural));
 }
@@ -54,7 +54,7 @@ static void scale_element(const casting *c, char *to, const char *from, int64_t 
 {
   tsr_dtype in = c->to == TSR_F64 ? TSR_F64 : TSR_F32;
   int channel = (int)(i % c->channels);
-  bool real = tsr__dtype_float(c->from);
+  bool real = tsr__dtype_is_real(c->from);
   double x =
       real ? tsr__dtype_round(in, tsr__dtype_get_real(c->from, from, i))
            : tsr__dtype_real_of(in, tsr__dtype_get_whole(c->from, from, i), c->from == TSR_U64);
@@ -134,7 +134,7 @@ static tsr_status check_scale(tsr_field_cast_args *a, const tsr__column *column,
     c->scaled = c->scaled || a->scale != 0 || a->mean[k] != 0 || a->std[k] != 0;
     if (a->mean[k] != a->mean[0] || a->std[k] != a->std[0]) c->channels = 2;
   }
-  if (c->scaled && !tsr__dtype_float(c->to))
+  if (c->scaled && !tsr__dtype_is_real(c->to))
     return tsr__error_set(error, TSR_EDTYPE, ".scale, .mean and .std give floats, but .dtype is %s",
                           tsr_dtype_name(c->to));
   int64_t last = column->shape.rank ? column->shape.dims[column->shape.rank - 1] : 1;

@@ -240,6 +240,7 @@ static tsr_status check_args(tsr_image_args *a, tsr__error *error)
                           a->height, a->width, MOST_SIDE);
   if (a->channels != 1 && a->channels != 3)
     return tsr__error_set(error, TSR_ESHAPE, ".channels is %d, expected 3 or 1", a->channels);
+  if (tsr__dtype_check(a->dtype, error)) return error->status;
   bool bytes = a->dtype == TSR_U8, floats = a->dtype == TSR_F32;
   if (!bytes && !floats)
     return tsr__error_set(error, TSR_EDTYPE, ".dtype is %s, expected u8 or f32",

@@ -178,7 +178,7 @@ static tsr_status check_one_hot(const tsr_one_hot_args *a, classes *c, tsr__erro
   c->size = tsr_dtype_size(c->to);
   c->wide = tsr_dtype_size(c->from);
   c->numbers = tsr__shape_count(&column->shape);
-  if (tsr__dtype_float(c->to)) tsr__dtype_put_real(c->to, c->one, 0, 1);
+  if (tsr__dtype_is_real(c->to)) tsr__dtype_put_real(c->to, c->one, 0, 1);
   else if (c->to == TSR_BOOL) c->one[0] = 1;
   else tsr__dtype_put_whole(c->to, c->one, 0, 1);
   return TSR_OK;

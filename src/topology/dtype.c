@@ -10,6 +10,10 @@
 #include "topology/half.h"
 #include "topology/topology.h"
 
+#ifdef TESSERA_TEST_KIND
+#define TSR_TEST ((tsr_dtype)15)
+#endif
+
 /* Each row names those just above it, which are defined by then: rows go from the top down, so
  * that the sets close of themselves. */
 enum {
@@ -17,7 +21,23 @@ enum {
               above)                                                                            \
   INTO_##id = 1 << TSR_##id | (above),
 #include "topology/dtypes.def"
-#undef DTYPE
+};
+
+/* Columns of kinds by the names that dtypes.def has for them. */
+enum {
+  BITS = TSR__DTYPE_BITS,
+  HAS_NAN = TSR__DTYPE_HAS_NAN,
+  ROUNDS = TSR__DTYPE_ROUNDS,
+  GRADIENT = TSR__DTYPE_GRADIENT
+};
+enum {
+#define KIND(id, text, how, what) NUMBERS_##id = TSR__NUMBERS_##how, TRAITS_##id = (what),
+#include "topology/dtypes.def"
+};
+
+static const char *const kind_names[] = {
+#define KIND(id, text, how, what) [TSR__DTYPE_##id] = text,
+#include "topology/dtypes.def"
 };
 
 typedef struct dtype_row {
@@ -33,6 +53,8 @@ static const dtype_row rows[TSR__DTYPES] = {
   [TSR_##id] = { .info = { .name = text,                                                        \
                            .bits = width,                                                       \
                            .kind = TSR__DTYPE_##what,                                           \
+                           .numbers = NUMBERS_##what,                                           \
+                           .traits = TRAITS_##what,                                             \
                            .precision = significant,                                            \
                            .lowest = least,                                                     \
                            .computes = TSR_##register_,                                         \
@@ -41,7 +63,6 @@ static const dtype_row rows[TSR__DTYPES] = {
                            .dlpack = code },                                                    \
                  .into = INTO_##id },
 #include "topology/dtypes.def"
-#undef DTYPE
 };
 
 static const dtype_row *row_of(tsr_dtype dtype)
@@ -72,11 +93,14 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
 
 tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error)
 {
-  if (tsr__dtype_known(dtype)) return TSR_OK;
-  return tsr__error_set(error, TSR_EDTYPE,
-                        "%d is not a dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
-                        "TSR_F16, TSR_BF16, TSR_F32 or TSR_F64",
-                        (int)dtype);
+  static const char use[] = "use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, TSR_F16, "
+                            "TSR_BF16, TSR_F32 or TSR_F64";
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  if (info->numbers) return TSR_OK;
+  if (!info->kind)
+    return tsr__error_set(error, TSR_EDTYPE, "%d is not a dtype; %s", (int)dtype, use);
+  return tsr__error_set(error, TSR_EDTYPE, "no array has the dtype %s, of the kind %s; %s",
+                        info->name, kind_names[info->kind], use);
 }
 
 const char *tsr_dtype_name(tsr_dtype dtype)

@@ -10,10 +10,19 @@
 
 enum tsr__dtype_kind {
   TSR__DTYPE_NONE,
-  TSR__DTYPE_BOOL,
-  TSR__DTYPE_INT,
-  TSR__DTYPE_UINT,
-  TSR__DTYPE_FLOAT
+#define KIND(id, ...) TSR__DTYPE_##id,
+#include "topology/dtypes.def"
+};
+
+/* How a number of a dtype is held beside arrays; NONE: not at all. */
+enum tsr__dtype_numbers { TSR__NUMBERS_NONE, TSR__NUMBERS_WHOLE, TSR__NUMBERS_REAL };
+
+/* Traits of kinds, as dtypes.def explains them. */
+enum tsr__dtype_trait {
+  TSR__DTYPE_BITS = 1,
+  TSR__DTYPE_HAS_NAN = 2,
+  TSR__DTYPE_ROUNDS = 4,
+  TSR__DTYPE_GRADIENT = 8
 };
 
 enum { TSR__DTYPES = 16 }; /* dtypes are 1 .. 15, not all of them taken */
@@ -21,7 +30,7 @@ enum { TSR__DTYPES = 16 }; /* dtypes are 1 .. 15, not all of them taken */
 /* A row of dtypes.def, which says what the fields are. */
 typedef struct tsr__dtype_info {
   const char *name;
-  uint8_t bits, kind, precision, computes;
+  uint8_t bits, kind, precision, computes, numbers, traits;
   int16_t lowest;
   const char *npy, *arrow;
   uint8_t dlpack;
@@ -30,12 +39,14 @@ typedef struct tsr__dtype_info {
 /* The row of a dtype; of none: the name "?" and zeros. Never NULL. */
 const tsr__dtype_info *tsr__dtype_info_of(tsr_dtype dtype);
 
-/* Error: TSR_EDTYPE where a number is no dtype. */
+/* Error: TSR_EDTYPE where a number is no dtype, or one of a kind that arrays do not have: each call
+ * that is given a dtype refuses it by this. */
 tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error);
 
+/* Whether arrays can have a dtype. */
 static inline bool tsr__dtype_known(tsr_dtype dtype)
 {
-  return tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_NONE;
+  return tsr__dtype_info_of(dtype)->numbers != TSR__NUMBERS_NONE;
 }
 
 enum { TSR__SIZES = 4 }; /* elements take 1, 2, 4 or 8 bytes */
@@ -50,9 +61,40 @@ static inline int tsr__size_log(int64_t bytes)
   for (int dtype = 1; dtype < TSR__DTYPES; dtype++) \
     if (tsr__dtype_known((tsr_dtype)dtype))
 
-static inline bool tsr__dtype_float(tsr_dtype dtype)
+/* Its numbers are doubles: tsr__dtype_get_real and tsr__dtype_put_real, and `f` of a tsr__num. */
+static inline bool tsr__dtype_is_real(tsr_dtype dtype)
 {
-  return tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_FLOAT;
+  return tsr__dtype_info_of(dtype)->numbers == TSR__NUMBERS_REAL;
+}
+
+/* It has logic, bit by bit: bools and integers. */
+static inline bool tsr__dtype_has_bits(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_BITS;
+}
+
+/* It has NaN and infinities. */
+static inline bool tsr__dtype_has_nan(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_HAS_NAN;
+}
+
+/* Arithmetic rounds, so that results depend on its order. */
+static inline bool tsr__dtype_rounds(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_ROUNDS;
+}
+
+/* Functions of it have derivatives. */
+static inline bool tsr__dtype_has_gradient(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_GRADIENT;
+}
+
+/* The dtype that functions (sqrt) of it have, and means: itself if it rounds, else f64. */
+static inline tsr_dtype tsr__dtype_of_functions(tsr_dtype dtype)
+{
+  return tsr__dtype_rounds(dtype) ? dtype : TSR_F64;
 }
 
 static inline bool tsr__dtype_integer(tsr_dtype dtype)

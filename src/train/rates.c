@@ -18,7 +18,7 @@ static void check(const tsr_schedule_args *a, tsr__error *error)
   tsr_dtype dtype = (tsr_dtype)a->step->dtype;
   char text[32];
   tsr__text_f64(text, a->factor);
-  if (dtype == TSR_BOOL || tsr__dtype_float(dtype) || a->step->shape.rank)
+  if (!tsr__dtype_integer(dtype) || a->step->shape.rank)
     tsr__error_set(error, TSR_EDTYPE,
                    "tsr_schedule: the step is %s, expected one integer, such as the count in an "
                    "optimiser's state",

@@ -24,35 +24,8 @@ typedef struct rule {
   const char *none; /* why there is none */
 } rule;
 
-/* A row of ops.def names all its columns; of them this table wants two, so the others are
- * nothing. */
-#define OPERANDS(low, high)
-#define RESULTS(many)
-#define REGIONS(nested)
-#define WANTS(what)
-#define DTYPE(rule)
-#define SHAPE(rule)
-#define FACTORS(rule)
-#define ATTRIBUTES(family)
-#define NUMBERS(count)
-#define NEEDS_ONE()
-#define PREFIX(floats, others)
-#define LONG(size)
-#define BOOLS(logic, side)
-#define JOINS(operation)
-#define SQUARE(operation)
-#define SIGN(text)
-#define SCALES()
-#define READS_PARTS()
 #define GRADIENT(rule) .pull = tsr__grad_##rule,
 #define NO_GRADIENT(reason) .none = reason,
-#define DOC(text)
-#define ULP(f64, f32)
-#define TRIES(low, high)
-#define BESIDE(low, high)
-#define AWAY(gap)
-#define JUMPS()
-#define UNTRIED(reason)
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
 static const rule rules[TSR__OPS] = {
 #include "graph/ops.def"
@@ -116,7 +89,8 @@ static tsr_array *make_node(const tsr__replay *replay, int n, tsr__operands in, 
 {
   const tsr__backward *back = user;
   const tsr__gnode *node = &replay->program->nodes[n];
-  const tsr__loop_attr *loop = tsr__is_loop(node->op) ? tsr__attr_of(replay->program, node) : NULL;
+  const tsr__loop_attr *loop =
+      tsr__ops[node->op].loops ? tsr__attr_of(replay->program, node) : NULL;
   bool keeps = loop && loop->kind == TSR__LOOP_SCAN && back->wanted[n];
   return keeps ? tsr__scan_keeping(replay, n, in) : tsr__replay_make(replay, n, in);
 }
@@ -127,7 +101,7 @@ void tsr__backward_forward(tsr__backward *back)
   const tsr__program *program = back->replay.program;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
-    bool real = node->result_count || tsr__dtype_float((tsr_dtype)node->dtype);
+    bool real = node->result_count || tsr__dtype_has_gradient((tsr_dtype)node->dtype);
     /* Operands stand before their users, so one walk finds all paths. Integers and bools end
      * them: what is counted or chosen has no slope. */
     TSR_FOR_OPERANDS (program, node, i, o)
@@ -146,7 +120,7 @@ tsr_array *tsr__backward_result(const tsr__backward *back, int i)
 /* Whether an array shows its operand's elements under another shape. */
 static bool is_reshape(const tsr_array *a)
 {
-  return !a->inert && tsr__ops[a->op].shape_rule == TSR__SH_RESHAPE;
+  return !a->inert && tsr__ops[a->op].reshapes;
 }
 
 /* What lies under one other shape is added there: elements that pools left out are between those of
@@ -300,7 +274,7 @@ static bool pull(tsr__backward *back, int n)
    * differentiated by. */
   if (!in || !any) return in != NULL;
   tsr__grad_fn *apply = rules[node->op].pull;
-  const tsr__loop_attr *loop = tsr__is_loop(node->op) ? p.attr : NULL;
+  const tsr__loop_attr *loop = tsr__ops[node->op].loops ? p.attr : NULL;
   if (loop && loop->kind == TSR__LOOP_WHILE && back->at_zeros) apply = tsr__forward_while;
   if (!apply) return refuse(back, node, p.site);
   if (p.site) p.site = site_back(back, p.site, node);

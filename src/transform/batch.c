@@ -3,9 +3,9 @@
  *   region     x [3]   w [3]          y = x * w      z = sum(y)       one element
  *   replay     x [b,3] w [3]          y [b,3]        z [b]            all b of them
  *
- * What a row makes of operands with a dim in front follows from its shape rule: attributes that
- * name dims name the next ones, shapes get one more, and a contraction one more letter. So no row
- * says it for itself; what looks into tables is in batch_lookup.c.
+ * A row names in the column BATCH of ops.def how operands with a dim in front are taken: attributes
+ * that name dims name the next ones, shapes get one more, and a contraction one more letter. Rows
+ * that look into tables are in batch_lookup.c.
  *
  * Invariant: what varies has the front as dim 0, and nothing else has it; what does not vary is
  * made once. `varies` of a node is final when it was made, as its operands stand before it. */
@@ -16,25 +16,22 @@
 
 typedef tsr__batched node;
 
-/* Why a row is not mapped over; NULL: it is. */
-/* One front is one shape for all elements, so rows whose number a run decides cannot be mapped:
- * each element would have another. */
-static const char *none_of(const tsr__opinfo *row)
-{
-  switch (row->shape_rule) {
-  case TSR__SH_FILTER:
-  case TSR__SH_LIST:
-  case TSR__SH_EVEN: return "the number of its rows is known only at run time";
-  case TSR__SH_BLOCKS: return "the operation exists only in plans";
-  case TSR__SH_CALL: return "the called function is inlined instead";
-  default: return NULL;
-  }
-}
+/* The column BATCH: how a row is mapped over, or why it is not. */
+typedef struct rule {
+  tsr__batch_fn *map;
+  const char *none;
+} rule;
+
+#define BATCH(name) .map = tsr__batch_##name,
+#define NO_BATCH(reason) .none = reason,
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
+static const rule rules[TSR__OPS] = {
+#include "graph/ops.def"
+};
 
 const char *tsr__batch_kind(int op)
 {
-  const char *none = none_of(&tsr__ops[op]);
-  return none ? none : "rule";
+  return rules[op].map ? "rule" : rules[op].none;
 }
 
 /* Of an operand of all dims the rank goes beyond TSR_MAX_RANK; the call made of it tells. */
@@ -81,7 +78,7 @@ tsr_array *tsr__batch_as_it_is(const node *x)
   return tsr__batch_make(x, tsr__batch_attr(x), tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)));
 }
 
-/* ---- by shape rule --------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 /* What varies, with dims of size 1 behind the front, so that its own stay aligned at the last ones
  * of `rank` dims of an element. */
@@ -99,7 +96,7 @@ static tsr_array *aligned(const node *x, tsr_array *a, int rank)
  *   element    x [3]     w [2,3]              x + w  [2,3]
  *   all        x [b,3]   w [2,3]      wrong: b would meet 2
  *              x [b,1,3] w [2,3]              x + w  [b,2,3] */
-static tsr_array *element(const node *x)
+tsr_array *tsr__batch_element(const node *x)
 {
   int rank = 0;
   for (int i = 0; i < x->count; i++) {
@@ -112,7 +109,7 @@ static tsr_array *element(const node *x)
 }
 
 /* A broadcast, or FULL of a number that varies. */
-static tsr_array *spread(const node *x)
+tsr_array *tsr__batch_spread(const node *x)
 {
   return tsr_broadcast_to_at(aligned(x, x->in[0], x->g->rank),
                              tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)), x->site);
@@ -157,7 +154,7 @@ static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
 }
 
 /* A reduction of a number reduces nothing: as a dim of size 1 behind the front it does the same. */
-static tsr_array *reduce(const node *x)
+tsr_array *tsr__batch_reduce(const node *x)
 {
   tsr__reduce_attr attr = *(const tsr__reduce_attr *)tsr__batch_attr(x);
   if (attr.groups) return grouped(x, &attr);
@@ -173,7 +170,7 @@ static tsr_array *reduce(const node *x)
 
 /* Families whose first field is a dim, counted from the front. All of the operands, as sorts and
  * their like take arrays of one shape. */
-static tsr_array *along(const node *x)
+tsr_array *tsr__batch_along(const node *x)
 {
   /* Room for any of these families. */
   char attr[sizeof(tsr__scatter_attr) + sizeof(tsr__sort_attr)];
@@ -201,7 +198,7 @@ tsr_array *tsr__batch_slice(const node *x)
 }
 
 /* dims[0] stays 0: the front is where it was. */
-static tsr_array *order(const node *x)
+tsr_array *tsr__batch_order(const node *x)
 {
   const tsr__order_attr *from = tsr__batch_attr(x);
   tsr__order_attr attr = { .dims = { 0 } };
@@ -209,8 +206,6 @@ static tsr_array *order(const node *x)
     attr.dims[d + 1] = (uint8_t)(from->dims[d] + 1);
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
-
-static tsr_array *pad(const node *x);
 
 /* Each element has a number of its own around it. */
 static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
@@ -226,7 +221,7 @@ static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
   with.in = other;
   with.varies = (bool[]){ x->varies[0], false };
   tsr_array *padded =
-      x->varies[0] ? pad(&with)
+      x->varies[0] ? tsr__batch_pad(&with)
                    : tsr__make(NULL, TSR__OP_PAD, TSR__IN(other[0], other[1]),
                                &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, x->site);
   tsr_array *inside =
@@ -237,7 +232,7 @@ static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
   return tsr_where_at(inside, TSR_OPERAND(padded), TSR_OPERAND(number), x->site);
 }
 
-static tsr_array *pad(const node *x)
+tsr_array *tsr__batch_pad(const node *x)
 {
   const tsr__pad_attr *from = tsr__batch_attr(x);
   tsr__pad_attr attr = { .low = { 0 } };
@@ -256,7 +251,7 @@ static tsr_array *pad(const node *x)
  *             bik,bkj->bij       a batch of products
  *
  * Of windows the front has none: its stride and width are 0. */
-static tsr_array *dot(const node *x)
+tsr_array *tsr__batch_dot(const node *x)
 {
   const tsr__dot_attr *from = tsr__batch_attr(x);
   tsr__dot_attr attr = *from;
@@ -308,7 +303,7 @@ static tsr_array *refuse_place(const node *x)
 }
 
 /* A constraint of an element is one of all of them, which leaves the front to the planner. */
-static tsr_array *placed(const node *x)
+tsr_array *tsr__batch_place(const node *x)
 {
   const tsr__program *program = x->batch->replay.program;
   tsr_sharding at = program->shardings[x->g->sharding], moved = at;
@@ -340,24 +335,24 @@ static bool is_own(const node *x)
  *           have it: the sum of what varies, or what does not as many times
  *
  * Of another axis they are done to each element, whose dims are one further back. */
-static tsr_array *axis_all(const node *x, bool *varies)
+tsr_array *tsr__batch_axis_all(const node *x)
 {
   if (!is_own(x)) {
     tsr_array *out = tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
     return x->varies[0] ? tsr__batch_move(x, out, 1, 0) : out;
   }
-  *varies = false;
+  *x->result_varies = false;
   return x->varies[0] ? x->in[0] : tsr__batch_repeat(x->batch, x->in[0], x->site);
 }
 
-static tsr_array *axis_meet(const node *x, bool *varies)
+tsr_array *tsr__batch_axis_meet(const node *x)
 {
   /* Operand 0 is what is due, 1 the result it is due to, those behind it are what it goes to. */
   bool from = x->varies[0] || x->varies[1], to = false;
   if (!is_own(x)) return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
   for (int i = 2; i < x->count; i++) to |= x->varies[i];
   if (to || !from) return x->in[0];
-  *varies = false;
+  *x->result_varies = false;
   /* Of nothing there is nothing to add up: no place waits for others. */
   tsr_shape own = tsr__gnode_shape(x->g);
   if (!tsr__shape_count(&own))
@@ -372,14 +367,14 @@ static tsr_array *axis_meet(const node *x, bool *varies)
 /*   a [b, d]          does not vary: row i is element i's, so it is the array with b as the front
  *   a [b, b, d]       varies: element i's row i, numbers 0, b + 1, 2 (b + 1) .. of rows as one dim
  */
-static tsr_array *axis_own(const node *x, bool *varies)
+tsr_array *tsr__batch_axis_own(const node *x)
 {
   tsr_array *a = x->in[0];
   if (!is_own(x)) {
     x->in[0] = x->varies[0] ? tsr__batch_move(x, a, 1, 0) : a;
     return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
   }
-  *varies = true;
+  *x->result_varies = true;
   if (!x->varies[0]) return a;
   /* [front, axis, ..]: the diagonal of two dims of one size, as rows of both as one */
   tsr_shape flat = { .rank = a->shape.rank - 1, .dims = { x->batch->size * x->batch->size } };
@@ -396,59 +391,25 @@ static tsr_array *axis_own(const node *x, bool *varies)
 
 /* Of what has regions some results vary, and others do not. The node before is a tuple, made by
  * map_scan and its like, and not the node itself. */
-static tsr_array *result(const node *x, bool *varies)
+tsr_array *tsr__batch_result(const node *x)
 {
   const tsr__program *program = x->batch->replay.program;
   const bool *parts = x->batch->parts[tsr__in(program, x->g, 0)];
   /* Of a routine, or of what was made as it was: all of its results vary alike. */
   if (!parts) return tsr__batch_as_it_is(x);
   int i = tsr__index_of(program, x->g);
-  *varies = parts[i];
+  *x->result_varies = parts[i];
   return tsr_item_at(x->in[0], i, x->site);
 }
 
 static tsr_array *refuse(const node *x)
 {
   tsr__fail(x->batch->replay.scope, x->site, TSR_EUNSUPPORTED,
-            "tsr_%s: the operation cannot be mapped over: %s", x->row->name, none_of(x->row));
+            "tsr_%s: the operation cannot be mapped over: %s", x->row->name, rules[x->g->op].none);
   return tsr__make_inert(x->batch->replay.scope, x->site);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
-
-/* By shape rule and not by operation, so that a new row is mapped over without a word here. */
-static tsr_array *batch_node(const node *x, bool *varies)
-{
-  switch (x->row->shape_rule) {
-  case TSR__SH_ELEMENT: return element(x);
-  case TSR__SH_REDUCE: return reduce(x);
-  case TSR__SH_FIRST: return placed(x);
-  case TSR__SH_TAKE: return tsr__batch_take(x);
-  case TSR__SH_SEARCH: return tsr__batch_search(x);
-  case TSR__SH_TAKE_ALONG:
-  case TSR__SH_ALONG:
-  case TSR__SH_KEYS:
-  case TSR__SH_TOP:
-  case TSR__SH_ROLL:
-  case TSR__SH_CONCAT: return along(x);
-  case TSR__SH_SCATTER: return tsr__batch_scatter(x);
-  case TSR__SH_UPDATE: return tsr__batch_update(x);
-  case TSR__SH_DOT: return dot(x);
-  case TSR__SH_SLICE: return x->count > 1 ? tsr__batch_box(x) : tsr__batch_slice(x);
-  case TSR__SH_ORDER: return order(x);
-  case TSR__SH_SOURCE:
-  case TSR__SH_BROADCAST: return spread(x);
-  case TSR__SH_PAD: return pad(x);
-  case TSR__SH_RESHAPE: return tsr__batch_as_it_is(x);
-  case TSR__SH_LOOP: return tsr__batch_loop(x, &x->batch->parts[x->n]);
-  case TSR__SH_RESULT: return result(x, varies);
-  case TSR__SH_CALL: return tsr__batch_custom(x, &x->batch->parts[x->n]);
-  case TSR__SH_AXIS_ALL: return axis_all(x, varies);
-  case TSR__SH_AXIS_OWN: return axis_own(x, varies);
-  case TSR__SH_AXIS_MEET: return axis_meet(x, varies);
-  default: return refuse(x);
-  }
-}
 
 /* There is no room for the front. */
 static tsr_array *refuse_full(const node *x)
@@ -480,8 +441,7 @@ static bool batch_one(tsr__batch *b, int n)
   if (!x.in || !x.varies) return false;
   /* What does not vary is made once, as it is, and read by all elements. Named operations may
    * begin to vary by themselves: a place knows which it is. */
-  bool any = x.row->lowering == TSR__LOW_NAMED ||
-             (b->axis && g->region_count && tsr__batch_named(program, g));
+  bool any = tsr__is_named(g->op) || (b->axis && g->region_count && tsr__batch_named(program, g));
   for (int i = 0; i < g->in_count; i++) {
     int o = tsr__in(program, g, i);
     x.in[i] = o < 0 ? NULL : b->replay.at[o];
@@ -494,11 +454,13 @@ static bool batch_one(tsr__batch *b, int n)
     }
   }
   /* A first guess, which rows of named axes and results correct. */
-  bool varies = any && (x.row->lowering != TSR__LOW_NAMED || x.varies[0]);
-  bool sure = x.row->lowering != TSR__LOW_NAMED && x.row->lowering != TSR__LOW_PART;
+  bool varies = any && (!tsr__is_named(g->op) || x.varies[0]);
+  bool sure = !tsr__is_named(g->op) && !tsr__takes_result(g->op);
   bool full = any && sure && g->rank == TSR_MAX_RANK;
+  x.result_varies = &varies;
+  tsr__batch_fn *map = rules[g->op].map ? rules[g->op].map : refuse;
   b->replay.at[n] = full  ? refuse_full(&x)
-                    : any ? batch_node(&x, &varies)
+                    : any ? map(&x)
                           : tsr__replay_make(&b->replay, n, (tsr__operands){ x.in, x.count });
   b->varies[n] = varies;
   return true;

@@ -31,33 +31,35 @@ typedef struct tsr__batched {
   const tsr__opinfo *row;
   tsr_array **in;
   bool *varies;
+  bool *result_varies; /* a guess, which a rule may correct */
   int count;
   const char *site;
 } tsr__batched;
+
+typedef tsr_array *tsr__batch_fn(const tsr__batched *x);
+
+/* By the names in the column BATCH of ops.def: batch.c, */
+tsr__batch_fn tsr__batch_element, tsr__batch_spread, tsr__batch_reduce, tsr__batch_along,
+    tsr__batch_slice, tsr__batch_order, tsr__batch_pad, tsr__batch_dot, tsr__batch_place,
+    tsr__batch_as_it_is, tsr__batch_axis_all, tsr__batch_axis_meet, tsr__batch_axis_own,
+    tsr__batch_result;
+/* batch_lookup.c, */
+tsr__batch_fn tsr__batch_take, tsr__batch_search, tsr__batch_scatter, tsr__batch_box,
+    tsr__batch_update;
+/* and a tuple of results, of which the batch's `parts` tells which vary: of a loop or choice
+ * (batch_control.c), and of a call with a rule, which is mapped over with it (custom.c). */
+tsr__batch_fn tsr__batch_loop, tsr__batch_custom;
 
 /* The shape of all elements. */
 tsr_shape tsr__batch_shape(const tsr__batch *batch, tsr_shape shape);
 const void *tsr__batch_attr(const tsr__batched *x);
 /* The row on the operands as they are now, with another attribute and shape. */
 tsr_array *tsr__batch_make(const tsr__batched *x, const void *attr, tsr_shape shape);
-tsr_array *tsr__batch_as_it_is(const tsr__batched *x);
 tsr_array *tsr__batch_move(const tsr__batched *x, tsr_array *a, int from, int to);
-tsr_array *tsr__batch_slice(const tsr__batched *x);
 /* Numbers below `size` of each element as numbers of all elements, i64. */
 tsr_array *tsr__batch_numbered(const tsr__batched *x, tsr_array *at, int64_t size);
-/* By shape rule (batch_lookup.c): SLICE of two operands is a box. */
-tsr_array *tsr__batch_take(const tsr__batched *x);
-tsr_array *tsr__batch_search(const tsr__batched *x);
-tsr_array *tsr__batch_scatter(const tsr__batched *x);
-tsr_array *tsr__batch_box(const tsr__batched *x);
-tsr_array *tsr__batch_update(const tsr__batched *x);
 
-/* A loop or choice (batch_control.c): a tuple of its results, of which *parts tells which vary. */
-tsr_array *tsr__batch_loop(const tsr__batched *x, const bool **parts);
 /* Whether there is a named axis in the regions of a node. */
 bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node);
-
-/* A call with a rule (custom.c): the same, and the rule is mapped over with it. */
-tsr_array *tsr__batch_custom(const tsr__batched *x, const bool **parts);
 
 #endif

@@ -309,14 +309,13 @@ bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node)
   for (int r = 0; r < node->region_count; r++) {
     const tsr__program *inner = &tsr__region_in(program, node, r)->program;
     for (int n = 0; n < inner->node_count; n++)
-      if (tsr__ops[inner->nodes[n].op].lowering == TSR__LOW_NAMED ||
-          tsr__batch_named(inner, &inner->nodes[n]))
+      if (tsr__is_named(inner->nodes[n].op) || tsr__batch_named(inner, &inner->nodes[n]))
         return true;
   }
   return false;
 }
 
-tsr_array *tsr__batch_loop(const tsr__batched *x, const bool **parts)
+tsr_array *tsr__batch_loop(const tsr__batched *x)
 {
   tsr__arena *arena = &x->batch->replay.scope->arena;
   looped l = { .x = x, .attr = tsr__batch_attr(x) };
@@ -325,7 +324,7 @@ tsr_array *tsr__batch_loop(const tsr__batched *x, const bool **parts)
   if (!l.in || !l.out) return inert_of(&l);
   for (int i = 0; i < x->count; i++) l.in[i] = x->varies[i];
   /* Before anything is made, as results are taken out by it later. */
-  *parts = l.out;
+  x->batch->parts[x->n] = l.out;
   if (l.attr->kind == TSR__LOOP_SCAN) return map_scan(&l);
   if (l.attr->kind == TSR__LOOP_WHILE) return map_while(&l);
   return x->varies[0] ? choose_each(&l) : choose_one(&l);

@@ -83,7 +83,7 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
     const tsr__gnode *node = &rule->program.nodes[rule->results[i]];
     tsr_shape shape = tsr__gnode_shape(node);
     bool same = node->dtype == like->dtype && tsr__shape_same(&shape, &like->shape);
-    if (!tsr__of_floats(like) || same) continue;
+    if (!tsr__has_gradient(like) || same) continue;
     array *got = tsr__stand_in(scope, (tsr_dtype)node->dtype, &shape, site);
     tsr__fail(scope, site, node->dtype == like->dtype ? TSR_ESHAPE : TSR_EDTYPE,
               "%s: the rule of %s returns %s for array %d of its %s, expected %s like that array",
@@ -307,12 +307,12 @@ static array *part_of(const mapped *m, const tsr__batch *b, int i)
   int n = b->replay.results[i];
   array *part = b->replay.at[n];
   if (part->inert || m->varies[i] == b->varies[n]) {
-    bool each = !m->varies[i] && !m->outer->of_mesh && tsr__of_floats(part);
+    bool each = !m->varies[i] && !m->outer->of_mesh && tsr__has_gradient(part);
     return each && !part->inert ? tsr_mul_at(part, TSR_OPERAND(b->size), b->replay.site) : part;
   }
   if (m->varies[i]) return tsr__batch_repeat(b, part, b->replay.site);
   tsr_reduce_args sum = { .size = sizeof sum, .x = part, .dims = { .bits = 1 } };
-  return tsr__of_floats(part) ? tsr_sum_at(&sum, b->replay.site) : part;
+  return tsr__has_gradient(part) ? tsr_sum_at(&sum, b->replay.site) : part;
 }
 
 static array *mapped_rule(tsr_scope *scope, array *const *in, void *user)
@@ -378,7 +378,7 @@ static const tsr__traced *map_rule(const tsr__batched *x, const calling *c, cons
 
 /* A node like a loop's, a tuple of its results: what varies follows from what its first region
  * makes. */
-array *tsr__batch_custom(const tsr__batched *x, const bool **parts)
+array *tsr__batch_custom(const tsr__batched *x)
 {
   const tsr__custom_attr *attr = tsr__batch_attr(x);
   tsr_scope *scope = x->batch->replay.scope;
@@ -392,7 +392,7 @@ array *tsr__batch_custom(const tsr__batched *x, const bool **parts)
                .params = tsr__region_numbers(&x->batch->replay, x->n, 0),
                .varies = x->varies,
                .gives = gives };
-  *parts = gives;
+  x->batch->parts[x->n] = gives;
   c.forward = map_region(&m, x->in, behind);
   if (!c.forward) return tsr__make_inert(scope, c.site);
   c.backward = attr->again ? c.forward : map_rule(x, &c, gives);
@@ -423,10 +423,10 @@ static array *go_back(tsr_scope *scope, const returning *r)
   if (!all || !r->traced || !tsr__backward_open(&back, scope, r->traced, leaf, r->site))
     return tsr__make_inert(scope, r->site);
   for (int i = r->first; i < r->leaf->count; i++)
-    if (tsr__of_floats(leaf[i])) tsr__backward_want(&back, i);
+    if (tsr__has_gradient(leaf[i])) tsr__backward_want(&back, i);
   tsr__backward_forward(&back);
   for (int i = 0; i < r->due->count; i++)
-    if (tsr__of_floats(r->due->at[i])) tsr__backward_seed(&back, i, r->due->at[i]);
+    if (tsr__has_gradient(r->due->at[i])) tsr__backward_seed(&back, i, r->due->at[i]);
   if (!tsr__backward_run(&back)) return tsr__make_inert(scope, r->site);
   for (int i = 0; i < count; i++)
     all[i] = tsr__backward_take(&back, r->first + i, leaf[r->first + i]);

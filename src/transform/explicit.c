@@ -133,7 +133,7 @@ static bool goes_back(const walk *w, int node)
  * same. */
 static const char *why_not(const walk *w, int node, const joining *j, int factor)
 {
-  bool dot = tsr__ops[w->program->nodes[node].op].shape_rule == TSR__SH_DOT;
+  bool dot = tsr__ops[w->program->nodes[node].op].contracts;
   int kind = j->f.kind[factor];
   if (kind == TSR__FACTOR_REPLICATE || kind == TSR__FACTOR_PERMUTE || kind == TSR__FACTOR_MEET)
     return "the operation runs along a sharded dim; tsr_reshard the operand to '-' there, or shard "
@@ -347,21 +347,19 @@ static bool take_place(walk *w, int node, const tsr_sharding *at)
 static bool place_node(walk *w, int node)
 {
   const tsr__gnode *g = &w->program->nodes[node];
-  const tsr__opinfo *row = &tsr__ops[g->op];
   if (g->sharding) return take_place(w, node, &w->program->shardings[g->sharding]);
-  if (row->lowering == TSR__LOW_LEAF) {
+  if (tsr__is_leaf(g->op)) {
     if (w->args && g->op == TSR__OP_ARG) w->places[node] = w->args[tsr__index_of(w->program, g)];
     return !w->leaves[node] || take_place(w, node, w->leaves[node]);
   }
-  if (row->lowering == TSR__LOW_PART) {
+  if (tsr__takes_result(g->op)) {
     int o = tsr__in(w->program, g, 0);
     const place *of_loop = w->results[o];
     w->places[node] = of_loop ? of_loop[tsr__index_of(w->program, g)] : w->places[o];
     return true;
   }
-  if (tsr__is_loop(g->op)) return place_loop(w, node);
-  return (row->lowering == TSR__LOW_VIEW ? by_view(w, node) : by_factors(w, node)) &&
-         check_once(w, node);
+  if (tsr__ops[g->op].loops) return place_loop(w, node);
+  return (tsr__is_view(g->op) ? by_view(w, node) : by_factors(w, node)) && check_once(w, node);
 }
 
 /* Room by node, and the leaves where the given program has arrays. */

@@ -41,7 +41,7 @@ static array *tuple_of(tsr_scope *s, const listed *list)
 /* Whether operand `i` has a direction in the loop: each carry of floats may get one from others. */
 static bool has_direction(const ahead *a, int i)
 {
-  return tsr__of_floats(a->p->in[i]) && (i < a->carries || tsr__wants(a->p, i));
+  return tsr__has_gradient(a->p->in[i]) && (i < a->carries || tsr__wants(a->p, i));
 }
 
 static array *zeros_like(tsr_scope *s, array *like)
@@ -161,7 +161,7 @@ static array *loop_ahead(tsr_scope *s, array *const *in, void *user)
     array *own = tsr_item_at(in[0], i, s->site);
     listed *pair = part[i >= a->carries];
     pair[0].at[pair[0].count++] = own;
-    out.at[out.count++] = tsr__of_floats(own) ? zeros_like(s, own) : own;
+    out.at[out.count++] = tsr__has_gradient(own) ? zeros_like(s, own) : own;
     if (!has_direction(a, i)) continue;
     pair[1].at[pair[1].count++] =
         tsr__wants(a->p, i) ? tsr_item_at(in[3], at++, s->site) : zeros_like(s, own);
@@ -193,7 +193,7 @@ void tsr__forward_while(const tsr__pull *p)
     return;
   }
   for (int i = 0; i < a.carries; i++) {
-    if (!tsr__of_floats(p->in[i])) continue;
+    if (!tsr__has_gradient(p->in[i])) continue;
     array *one = results.out[i] ? results.out[i] : tsr__result_of(s, p->out, i, p->site);
     array *own = results.due[i] ? results.due[i] : zeros_like(s, one);
     due.at[due.count++] = tsr__axis_as(own, one, p->site);

@@ -25,17 +25,12 @@ typedef struct tape {
   bool *read; /* by operand: a region looks at it; NULL: whoever asks */
 } tape;
 
-static bool is_float(const tsr_array *a)
-{
-  return tsr__dtype_float((tsr_dtype)a->dtype);
-}
-
 /* Whether operand `i` is gone back to: carries are, whoever asks, since others come of them. */
 static bool goes_back(const tape *t, int i)
 {
   bool carry = i < t->attr->carries;
   bool read = !t->read || t->read[i];
-  return is_float(t->p->in[i]) && (carry || (read && tsr__wants(t->p, i)));
+  return tsr__has_gradient(t->p->in[i]) && (carry || (read && tsr__wants(t->p, i)));
 }
 
 static tsr_array *zeros_like(const tape *t, const tsr_array *a)
@@ -88,7 +83,7 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
  * count, as do all operands of what is none. */
 static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
 {
-  const tsr__loop_attr *attr = tsr__is_loop(node->op) ? tsr__attr_of(program, node) : NULL;
+  const tsr__loop_attr *attr = tsr__ops[node->op].loops ? tsr__attr_of(program, node) : NULL;
   for (int i = 0; i < node->in_count; i++)
     read[i] = !attr || i < attr->carries || (attr->kind == TSR__LOOP_SWITCH && !i);
   for (int r = 0; attr && r < node->region_count; r++) {
@@ -226,7 +221,7 @@ tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
 static bool result_goes(const tape *t, int i)
 {
   const tsr__result *r = &t->program->results[t->p->node->first_result + i];
-  return tsr__dtype_float((tsr_dtype)r->dtype);
+  return tsr__dtype_has_gradient((tsr_dtype)r->dtype);
 }
 
 /* What flows into a step backwards: in[0] what is due to its carries and what the rest got so far;

@@ -165,7 +165,7 @@ array *tsr__windows_part(const tsr__pull *p, const tsr__slice_attr *inner)
 {
   array *dot = p->due;
   const tsr__dot_attr *attr = dot->attr;
-  if (dot->inert || dot->placed || tsr__ops[dot->op].shape_rule != TSR__SH_DOT) return NULL;
+  if (dot->inert || dot->placed || !tsr__ops[dot->op].contracts) return NULL;
   array *left = dot->in[0], *right = dot->in[1];
   for (int d = 0; d < dot->shape.rank; d++) {
     if (!inner->step[d]) continue;

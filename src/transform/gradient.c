@@ -58,7 +58,7 @@ static bool check_floats(const calling *c, int argument)
   if (c->d->all_floats) return true;
   for (int k = c->first[argument]; k < c->first[argument + 1]; k++) {
     tsr_array *leaf = c->given.leaves.at[k];
-    if (tsr__of_floats(leaf)) continue;
+    if (tsr__has_gradient(leaf)) continue;
     tsr__fail(c->scope, c->site, TSR_EDTYPE,
               "%s: array %s of argument %d of %s is %s, which has no gradient, expected floats; "
               "name other arguments with .wrt, or convert the array with tsr_cast first",
@@ -109,7 +109,7 @@ static bool go_forward(const calling *c, tsr__backward *back)
   back->call = c->d->call;
   for (int i = 0; i < c->count; i++)
     for (int k = c->first[i]; c->wrt >> i & 1 && k < c->first[i + 1]; k++)
-      if (tsr__of_floats(c->given.leaves.at[k])) tsr__backward_want(back, k);
+      if (tsr__has_gradient(c->given.leaves.at[k])) tsr__backward_want(back, k);
   tsr__backward_forward(back);
   return true;
 }
@@ -166,7 +166,7 @@ static tsr_array *grad_body(tsr_scope *scope, tsr_array *const *in, void *user)
     return tsr__make_inert(scope, c.site);
   tsr_array *value = back.traced->region->result_count ? tsr__backward_result(&back, 0) : NULL;
   if (value && value->inert) return value;
-  if (!value || value->shape.rank || !tsr__of_floats(value)) {
+  if (!value || value->shape.rank || !tsr__has_gradient(value)) {
     tsr__fail(scope, c.site, value && !value->shape.rank ? TSR_EDTYPE : TSR_ESHAPE,
               "%s: the result of %s is %s, expected one float of rank 0; sum it, or use tsr_vjp",
               d->call, d->of->name, value ? tsr_type_of(value) : "an empty tree");

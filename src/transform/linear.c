@@ -98,7 +98,7 @@ static array *jacobian_of(tsr_scope *scope, const jacobian *j, array *out, tsr__
   memcpy(turned + 1, in.at, (size_t)in.count * sizeof *turned);
   /* At most one bit of wrt. */
   bool small = !(wrt & (wrt - 1)) && first < in.count && !tsr_is_tree(in.at[first]) &&
-               tsr__of_floats(in.at[first]) &&
+               tsr__has_gradient(in.at[first]) &&
                tsr__shape_count(&in.at[first]->shape) < tsr__shape_count(&out->shape);
   turned[0] = unit_vectors(scope, small ? in.at[first] : out, site);
   if (turned[0]->inert) return turned[0];
@@ -171,7 +171,7 @@ static array *no_float(tsr_scope *scope, array *out)
   tsr__leaves all = { 0 };
   if (!tsr__leaves_of(&scope->arena, out, &all)) return NULL;
   for (int i = 0; i < all.count; i++)
-    if (!tsr__of_floats(all.at[i])) return all.at[i];
+    if (!tsr__has_gradient(all.at[i])) return all.at[i];
   return NULL;
 }
 

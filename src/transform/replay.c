@@ -47,7 +47,7 @@ static bool has_calls(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
-    if (tsr__ops[node->op].lowering == TSR__LOW_REGION && node->region_count == 1) return true;
+    if (tsr__is_call(node->op) && node->region_count == 1) return true;
   }
   return false;
 }

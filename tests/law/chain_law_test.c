@@ -63,7 +63,7 @@ static void put_any(tsr_dtype dtype, void *out, int64_t at, int64_t value)
 {
   bool down = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_INT;
   if (dtype == TSR_BOOL) value &= 1;
-  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, out, at, (double)value / 4);
+  if (tsr__dtype_is_real(dtype)) tsr__dtype_put_real(dtype, out, at, (double)value / 4);
   else tsr__dtype_put_whole(dtype, out, at, value < 0 && !down ? -value : value);
 }
 
@@ -579,7 +579,7 @@ static tsr_frame *given(trial *t, const tsr_table *row)
     uint64_t value = 0;
     double real = tsr_table_f64(row, 0, c);
     if (type == TSR_COL_F64) memcpy(&value, &real, sizeof real); /* a NaN as it is */
-    else if (tsr__dtype_float((tsr_dtype)type))
+    else if (tsr__dtype_is_real((tsr_dtype)type))
       tsr__dtype_put_real((tsr_dtype)type, &value, 0, real);
     else tsr__dtype_put_whole((tsr_dtype)type, &value, 0, tsr_table_i64(row, 0, c));
     columns[numbers++] = (tsr_column){ tsr_table_name(row, c),

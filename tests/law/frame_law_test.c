@@ -617,7 +617,7 @@ static tsr_array *put_column(tsr_scope *s, const trial *t, const cell *base, int
   unsigned char *data = calloc((size_t)t->rows + 1, 8);
   for (int64_t row = 0; row < t->rows; row++) {
     cell v = base[row * MOST_COLUMNS + c];
-    if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, data, row, v.f);
+    if (tsr__dtype_is_real(dtype)) tsr__dtype_put_real(dtype, data, row, v.f);
     else tsr__dtype_put_whole(dtype, data, row, v.i);
   }
   tsr_array *array = tsr_put(s, data, dtype, TSR_SHAPE(t->rows), at);

@@ -264,7 +264,7 @@ static bool mark_ways(const tsr_array *a, const row *r, tsr_array *const *in, bo
     if (a == in[i]) return true;
   for (int i = 0; i < a->in_count; i++)
     if (a->in[i] && mark_ways(a->in[i], r, in, drawn_ops)) leads = true;
-  if (!leads || (!a->extras && !tsr__dtype_float((tsr_dtype)a->dtype))) return false;
+  if (!leads || (!a->extras && !tsr__dtype_is_real((tsr_dtype)a->dtype))) return false;
   drawn_ops[a->op] = true;
   for (int i = 0; a->extras && i < a->extras->region_count; i++) {
     const tsr__program *inside = &a->extras->regions[i]->program;
@@ -293,7 +293,7 @@ static bool is_of_floats(int op)
 {
   const tsr__opinfo *info = &tsr__ops[op];
   bool element = info->lowering == TSR__LOW_TILE || info->lowering == TSR__LOW_FORMULA;
-  return element && info->shape_rule == TSR__SH_ELEMENT && info->wants != TSR__WANT_CHOICE &&
+  return element && info->aligned && !info->looks_up && info->wants != TSR__WANT_CHOICE &&
          info->dtype_rule != TSR__DT_ATTR;
 }
 

@@ -24,7 +24,7 @@ static test_rng seeded(uint64_t usual)
 
 static bool real(tsr_dtype dtype)
 {
-  return tsr__dtype_float(dtype);
+  return tsr__dtype_is_real(dtype);
 }
 
 static item item_of(tsr_dtype dtype, uint64_t cell)

@@ -45,7 +45,7 @@ static void step(test_rng *rng, tsr_array *a[2])
     if (which == 6) a[k] = tsr_add(a[k], a[k]);
     if (which == 7 && rank) a[k] = tsr_sum(a[k], .dims = TSR_DIMS(dim));
     if (which == 8) a[k] = tsr_add(a[k], 1);
-    if (which == 9 && rank == 2 && !tsr__dtype_float(tsr_dtype_of(a[k])))
+    if (which == 9 && rank == 2 && !tsr__dtype_is_real(tsr_dtype_of(a[k])))
       a[k] = tsr_matmul(tsr_transpose(a[k], 1, 0), a[k]);
   }
 }
@@ -67,7 +67,7 @@ static void check_zeros(tsr_array *a, uint64_t seed, const char *text)
 {
   tsr_sharding on = tsr_sharding_of(a);
   size_t size = tsr_dtype_size(tsr_dtype_of(a));
-  bool is_float = tsr__dtype_float(tsr_dtype_of(a));
+  bool is_float = tsr__dtype_is_real(tsr_dtype_of(a));
   for (int p = 0; on.unreduced && !a->value->kept && p < tsr__positions(&on); p++) {
     tsr_box box;
     size_t count = 1;
@@ -107,7 +107,8 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
   tsr_dtype dtype = fixture_dtype(test_range(&rng, 1, 12));
   tsr_shape shape = { .rank = 2, .dims = { test_range(&rng, 0, 9), test_range(&rng, 1, 8) } };
   for (int i = 0; i < shape.dims[0] * shape.dims[1]; i++)
-    data[i] = tsr__dtype_float(dtype) ? test_any_f64(&rng) * 1e-10 : (double)test_range(&rng, 0, 9);
+    data[i] =
+        tsr__dtype_is_real(dtype) ? test_any_f64(&rng) * 1e-10 : (double)test_range(&rng, 0, 9);
   tsr_array *x = tsr_cast(tsr_put(s, data, TSR_F64, shape, (tsr_sharding){ 0 }), dtype);
   CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, s);
   if (test_range(&rng, 0, 3) == 0) x = tsr_iota(s, dtype, shape, 0, (tsr_sharding){ 0 });
@@ -166,7 +167,7 @@ static double some_value(test_rng *rng, tsr_dtype dtype, double before)
   static const double odd[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
   int least = dtype == TSR_F64 ? -1074 : dtype == TSR_F16 ? -24 : -149;
   int most = dtype == TSR_F64 ? 1023 : dtype == TSR_F16 ? 15 : 127;
-  if (!tsr__dtype_float(dtype)) return (double)test_range(rng, 0, 9);
+  if (!tsr__dtype_is_real(dtype)) return (double)test_range(rng, 0, 9);
   if (test_range(rng, 0, 2) == 0) return -before;
   if (test_range(rng, 0, 7) == 0) return odd[test_range(rng, 0, test_range(rng, 0, 9) ? 3 : 6)];
   return ldexp(test_uniform(rng) - 0.5, (int)test_range(rng, least, most));
@@ -180,7 +181,7 @@ static void keep_step(test_rng *rng, tsr_array *a[2])
   int dim = rank ? (int)test_range(rng, 0, rank - 1) : 0, power = (int)test_range(rng, -40, 40);
   for (int k = 0; k < 2; k++) {
     if (which == 6) a[k] = tsr_neg(a[k]);
-    if (which == 7 && tsr__dtype_float(tsr_dtype_of(a[k]))) a[k] = tsr_mul(a[k], ldexp(1, power));
+    if (which == 7 && tsr__dtype_is_real(tsr_dtype_of(a[k]))) a[k] = tsr_mul(a[k], ldexp(1, power));
     if (which == 7) a[k] = tsr_mul(a[k], 2);
     if (which == 0 && rank) a[k] = tsr_flip(a[k], TSR_DIMS(dim));
     if (which == 1 && rank > 1) a[k] = tsr_moveaxis(a[k], 0, rank - 1);

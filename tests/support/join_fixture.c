@@ -36,7 +36,7 @@ static int64_t random_value(test_rng *rng, tsr_dtype dtype, int64_t distinct)
   double number = odd ? (test_range(rng, 0, 1) ? NAN : -0.0) : (double)(n - distinct / 2) / 4;
   int64_t bits = 0;
   if (dtype == TSR_BOOL) return n & 1;
-  if (!tsr__dtype_float(dtype))
+  if (!tsr__dtype_is_real(dtype))
     return tsr_dtype_size(dtype) == 8                          ? distinct % 2 ? n * 123456789123 : n
            : tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_INT ? n - distinct / 2
                                                                : n;
@@ -129,7 +129,7 @@ static int64_t value_at(const tsr__value *value, const void *data, int64_t row)
 {
   if (value->dtype == TSR_BOOL) return bit_at(data, row);
   tsr_dtype dtype = (tsr_dtype)value->dtype;
-  if (!tsr__dtype_float(dtype)) return tsr__dtype_get_whole(dtype, data, row);
+  if (!tsr__dtype_is_real(dtype)) return tsr__dtype_get_whole(dtype, data, row);
   size_t size = tsr_dtype_size(dtype);
   int64_t bits = 0;
   memcpy(&bits, (const char *)data + (size_t)row * size, size);
@@ -178,7 +178,7 @@ static bool same_key(const tsr__rel_join_ask *ask, int k, const host_column *a, 
                      const host_column *b, int64_t j)
 {
   if (!a->valid[i] || !b->valid[j]) return false;
-  if (tsr__dtype_float(a->dtype))
+  if (tsr__dtype_is_real(a->dtype))
     return same_float(tsr__dtype_get_real(a->dtype, &a->value[i], 0),
                       tsr__dtype_get_real(a->dtype, &b->value[j], 0));
   int64_t x = mapped(&ask->left_keys[k], a->value[i]), y = mapped(&ask->right_keys[k], b->value[j]);

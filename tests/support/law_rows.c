@@ -41,7 +41,7 @@ static bool takes(tsr__op op, tsr_dtype dtype)
   case TSR__WANT_NUMBER:
   case TSR__WANT_ROUNDED: return dtype != TSR_BOOL || row->on_bools;
   case TSR__WANT_INTEGER: return tsr__dtype_integer(dtype);
-  case TSR__WANT_BITS: return !tsr__dtype_float(dtype);
+  case TSR__WANT_BITS: return !tsr__dtype_is_real(dtype);
   case TSR__WANT_BOOL: return dtype == TSR_BOOL;
   default: return op != TSR__OP_RANDOM || dtype == TSR_U64; /* made by calls, of words alone */
   }
@@ -51,7 +51,7 @@ static bool takes(tsr__op op, tsr_dtype dtype)
 static bool of_any_mesh(tsr__op op, tsr_dtype dtype)
 {
   bool ordered = op == TSR__OP_PROD || op == TSR__OP_CUMPROD || op == TSR__OP_DOT;
-  return !ordered || !tsr__dtype_float(dtype);
+  return !ordered || !tsr__dtype_is_real(dtype);
 }
 
 static tsr_dtype draw_dtype(world *w, tsr__op op)
@@ -91,7 +91,7 @@ static tsr_array *number(world *w, tsr_dtype dtype)
 {
   int64_t n = draw(w, 0, 3);
   tsr__num value = { .i = n };
-  if (tsr__dtype_float(dtype)) value.f = (double)n;
+  if (tsr__dtype_is_real(dtype)) value.f = (double)n;
   return tsr__make_const(w->law.s, dtype, value, TSR_HERE);
 }
 
@@ -120,7 +120,7 @@ static tsr_array *within(world *w, tsr__op op)
   return make(w, op, TSR__IN(at), &(tsr__ask){ TSR__ATTR(tsr__within_attr, .size = size) });
 }
 
-static tsr_array *element(world *w, tsr__op op)
+static tsr_array *draw_element(world *w, tsr__op op)
 {
   enum { MOST = 3 };
   const tsr__opinfo *row = &tsr__ops[op];
@@ -140,15 +140,15 @@ static tsr_array *element(world *w, tsr__op op)
   return make(w, op, (tsr__operands){ in, row->least }, &ask);
 }
 
-static tsr_array *source(world *w, tsr__op op)
+static tsr_array *draw_source(world *w, tsr__op op)
 {
   const tsr__opinfo *row = &tsr__ops[op];
   tsr_sharding on = law_sharding(&w->law.rng, w->law.mesh, w->base.rank);
   tsr_dtype dtype =
       fixture_dtype(draw(w, row->dtype_rule == TSR__DT_ATTR_NUMBER, FIXTURE_DTYPES - 1));
   if (row->dtype_rule == TSR__DT_ATTR_FLOAT) dtype = draw(w, 0, 1) ? TSR_F32 : TSR_F64;
-  if (row->lowering == TSR__LOW_LEAF && row->numbers) return element(w, TSR__OP_ADD);
-  if (row->lowering == TSR__LOW_LEAF) return law_leaf(&w->law, dtype, w->base, 0);
+  if (tsr__is_leaf((int)op) && row->numbers) return draw_element(w, TSR__OP_ADD);
+  if (tsr__is_leaf((int)op)) return law_leaf(&w->law, dtype, w->base, 0);
   if (row->attr == TSR__ATTR_DIM && !w->base.rank) return NULL;
   tsr__ask ask = { .dtype = dtype, .shape = w->base, .sharding = &on };
   if (row->attr == TSR__ATTR_DIM) {
@@ -164,7 +164,7 @@ static tsr_array *source(world *w, tsr__op op)
   return make(w, op, TSR__IN(number(w, dtype)), &ask);
 }
 
-static tsr_array *reduce(world *w, tsr__op op)
+static tsr_array *draw_reduce(world *w, tsr__op op)
 {
   tsr_dtype dtype = draw_dtype(w, op);
   tsr_array *x = operand(w, dtype, w->base), *mask = NULL, *codes = NULL;
@@ -183,13 +183,14 @@ static tsr_array *reduce(world *w, tsr__op op)
 }
 
 /* Elements of a line along a dim: scans, and the results of sorts. */
-static tsr_array *along(world *w, tsr__op op)
+static tsr_array *draw_along(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   int64_t dim = draw_dim(w), order = draw(w, TSR__ORDER_ASCENDING, TSR__ORDER_DESCENDING);
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
   tsr__scan_attr scan = { dim, draw(w, 0, 1) };
   tsr__sort_attr sort = { .dim = dim, .order = order };
-  if (tsr__ops[op].shape_rule == TSR__SH_TOP) {
+  if (tsr__ops[op].keeps_first) {
     sort.order = TSR__ORDER_LARGEST;
     sort.count = draw(w, 0, w->base.dims[dim]);
   }
@@ -200,8 +201,9 @@ static tsr_array *along(world *w, tsr__op op)
   return make(w, TSR__OP_RESULT, TSR__IN(all), &which);
 }
 
-static tsr_array *keys(world *w, tsr__op op)
+static tsr_array *draw_keys(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr_array *keyed[3];
   int count = (int)draw(w, 1, 3);
   for (int i = 0; i < count; i++) {
@@ -235,13 +237,14 @@ static tsr_shape index_shape(world *w, int64_t size)
   return shape;
 }
 
-static tsr_array *take(world *w, tsr__op op)
+static tsr_array *draw_take(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   bool several = tsr__ops[op].attr == TSR__ATTR_SPAN;
   span s = draw_span(w, several);
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
   tsr_shape shape = index_shape(w, s.size);
-  if (tsr__ops[op].shape_rule == TSR__SH_TAKE_ALONG) {
+  if (tsr__ops[op].each_line) {
     shape = w->base;
     if (s.size) shape.dims[s.dim] = draw(w, 0, 7);
   }
@@ -252,15 +255,16 @@ static tsr_array *take(world *w, tsr__op op)
   return make(w, op, TSR__IN(x, places(w, shape, s.size)), &ask);
 }
 
-static tsr_array *scatter(world *w, tsr__op op)
+static tsr_array *draw_scatter(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   span s = draw_span(w, true);
   tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   tsr__scatter_attr attr = { .dim = s.dim,
                              .more = s.more,
                              .how = draw(w, TSR_SCATTER_SET, TSR_SCATTER_MAX),
                              .drops = draw(w, 0, 1) };
-  if (attr.how == TSR_SCATTER_MUL && tsr__dtype_float(dtype)) attr.how = TSR_SCATTER_ADD;
+  if (attr.how == TSR_SCATTER_MUL && tsr__dtype_is_real(dtype)) attr.how = TSR_SCATTER_ADD;
   tsr_shape at = index_shape(w, s.size), updates = { .rank = 0 };
   for (int d = 0; d < s.dim; d++) updates.dims[updates.rank++] = w->base.dims[d];
   for (int d = 0; d < at.rank; d++) updates.dims[updates.rank++] = at.dims[d];
@@ -272,7 +276,7 @@ static tsr_array *scatter(world *w, tsr__op op)
 }
 
 /* A table in order, without NaN. */
-static tsr_array *search(world *w, tsr__op op)
+static tsr_array *draw_search(world *w, tsr__op op)
 {
   tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   tsr_shape list = { .rank = 1, .dims = { draw(w, 0, 40) } };
@@ -286,8 +290,9 @@ static tsr_array *starts(world *w)
   return law_leaf(&w->law, TSR_I64, TSR_SHAPE(w->base.rank), 6);
 }
 
-static tsr_array *slice(world *w, tsr__op op)
+static tsr_array *draw_slice(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr__slice_attr attr = { .start = { 0 } };
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
   bool dynamic = tsr__ops[op].least == 2;
@@ -306,8 +311,9 @@ static tsr_array *slice(world *w, tsr__op op)
   return make(w, op, dynamic ? TSR__IN(x, starts(w)) : TSR__IN(x), &ask);
 }
 
-static tsr_array *update(world *w, tsr__op op)
+static tsr_array *draw_update(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr_shape box = w->base;
   for (int d = 0; d < box.rank; d++)
     if (draw(w, 0, 1)) box.dims[d] = draw(w, 0, box.dims[d]);
@@ -316,8 +322,9 @@ static tsr_array *update(world *w, tsr__op op)
   return make(w, op, TSR__IN(x, starts(w), u), &(tsr__ask){ 0 });
 }
 
-static tsr_array *order(world *w, tsr__op op)
+static tsr_array *draw_order(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr__order_attr attr = { { 0 } };
   int first = (int)draw(w, 0, 2), rank = w->base.rank;
   for (int d = 0; d < rank; d++) attr.dims[d] = (uint8_t)((d + first) % rank);
@@ -325,13 +332,13 @@ static tsr_array *order(world *w, tsr__op op)
   return make(w, op, TSR__IN(operand(w, draw_dtype(w, op), w->base)), &ask);
 }
 
-static tsr_array *spread(world *w, tsr__op op)
+static tsr_array *draw_broadcast(world *w, tsr__op op)
 {
   tsr_array *x = operand(w, draw_dtype(w, op), smaller(w));
   return make(w, op, TSR__IN(x), &(tsr__ask){ .shape = w->base });
 }
 
-static tsr_array *reshape(world *w, tsr__op op)
+static tsr_array *draw_reshape(world *w, tsr__op op)
 {
   int64_t count = law_count(w->base), rows = draw(w, 1, 4);
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
@@ -340,8 +347,9 @@ static tsr_array *reshape(world *w, tsr__op op)
   return make(w, op, TSR__IN(x), &(tsr__ask){ .shape = shape });
 }
 
-static tsr_array *pad(world *w, tsr__op op)
+static tsr_array *draw_pad(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr__pad_attr attr = { .low = { 0 } };
   tsr_dtype dtype = draw_dtype(w, op);
   for (int d = 0; d < w->base.rank; d++) {
@@ -356,8 +364,9 @@ static tsr_array *pad(world *w, tsr__op op)
               &(tsr__ask){ .attr = &attr, .attr_bytes = sizeof attr });
 }
 
-static tsr_array *roll(world *w, tsr__op op)
+static tsr_array *draw_roll(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   int dim = draw_dim(w);
   int64_t size = w->base.dims[dim];
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
@@ -366,8 +375,9 @@ static tsr_array *roll(world *w, tsr__op op)
   return make(w, op, TSR__IN(x, x), &ask);
 }
 
-static tsr_array *concat(world *w, tsr__op op)
+static tsr_array *draw_concat(world *w, tsr__op op)
 {
+  if (!w->base.rank) return NULL;
   tsr_array *parts[3];
   int dim = draw_dim(w), count = (int)draw(w, 1, 3);
   tsr_dtype dtype = draw_dtype(w, op);
@@ -379,7 +389,7 @@ static tsr_array *concat(world *w, tsr__op op)
   return make(w, op, (tsr__operands){ parts, count }, &(tsr__ask){ TSR__ATTR(tsr__dim_attr, dim) });
 }
 
-static tsr_array *dot(world *w, tsr__op op)
+static tsr_array *draw_dot(world *w, tsr__op op)
 {
   tsr_dtype dtype = TSR_BOOL;
   while (dtype == TSR_BOOL) dtype = draw_dtype(w, op);
@@ -390,40 +400,44 @@ static tsr_array *dot(world *w, tsr__op op)
   return make(w, op, TSR__IN(a, b), &ask);
 }
 
-static tsr_array *placing(world *w, tsr__op op)
+static tsr_array *draw_first(world *w, tsr__op op)
 {
   tsr_sharding on = law_sharding(&w->law.rng, w->law.mesh, w->base.rank);
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
   return make(w, op, TSR__IN(x), &(tsr__ask){ .sharding = &on });
 }
 
-/* A node of a row; NULL where the base has not the dims for it. long: one case per rule */
+static tsr_array *draw_result(world *w, tsr__op op)
+{
+  (void)op;
+  return draw_along(w, TSR__OP_SORT);
+}
+
+/* By the column SHAPE: each shape function has draws, or its rows are drawn elsewhere. */
+typedef tsr_array *draw_fn(world *w, tsr__op op);
+
+#define draw_top draw_along
+#define draw_take_along draw_take
+#define draw_dynamic_slice draw_slice
+#define draw_list NULL
+#define draw_filter NULL
+#define draw_rows NULL
+#define draw_blocks NULL
+#define draw_call NULL
+#define draw_custom NULL
+#define draw_loop NULL
+#define draw_axis_all NULL
+#define draw_axis_own NULL
+
+#define SHAPE(function) draw_##function,
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = __VA_ARGS__
+static draw_fn *const draws[TSR__OPS] = {
+#include "graph/ops.def"
+};
+
+/* A node of a row; NULL where the base has not the dims for it. */
 tsr_array *law_row(world *w, tsr__op op)
 {
-  int rule = tsr__ops[op].shape_rule;
-  if (rule == TSR__SH_ELEMENT) return element(w, op);
-  if (rule == TSR__SH_SOURCE) return source(w, op);
-  if (rule == TSR__SH_REDUCE) return reduce(w, op);
-  if (rule == TSR__SH_SEARCH) return search(w, op);
-  if (rule == TSR__SH_BROADCAST) return spread(w, op);
-  if (rule == TSR__SH_RESHAPE) return reshape(w, op);
-  if (rule == TSR__SH_DOT) return dot(w, op);
-  if (rule == TSR__SH_FIRST) return placing(w, op);
-  if (!w->base.rank) return NULL;
-  switch (rule) {
-  case TSR__SH_TAKE:
-  case TSR__SH_TAKE_ALONG: return take(w, op);
-  case TSR__SH_SCATTER: return scatter(w, op);
-  case TSR__SH_ALONG:
-  case TSR__SH_TOP: return along(w, op);
-  case TSR__SH_RESULT: return along(w, TSR__OP_SORT);
-  case TSR__SH_KEYS: return keys(w, op);
-  case TSR__SH_SLICE: return slice(w, op);
-  case TSR__SH_UPDATE: return update(w, op);
-  case TSR__SH_ORDER: return order(w, op);
-  case TSR__SH_PAD: return pad(w, op);
-  case TSR__SH_ROLL: return roll(w, op);
-  case TSR__SH_CONCAT: return concat(w, op);
-  default: FAIL("%s has a shape rule of its own; draw it here", tsr__ops[op].name);
-  }
+  if (!draws[op]) FAIL("%s has a shape function of its own; draw it here", tsr__ops[op].name);
+  return draws[op](w, op);
 }

@@ -32,7 +32,7 @@ static inline tsr_array *fixture_ragged(tsr_scope *s, tsr_dtype dtype, tsr_shape
 static inline tsr_array *fixture_number(tsr_scope *s, tsr_dtype dtype, double number)
 {
   tsr__num value = { .f = number };
-  if (!tsr__dtype_float(dtype)) value.i = (int64_t)number;
+  if (!tsr__dtype_is_real(dtype)) value.i = (int64_t)number;
   return tsr__make_const(s, dtype, value, TSR_HERE);
 }
 

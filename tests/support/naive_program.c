@@ -1024,7 +1024,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
     else if (g->op == TSR__OP_UNIFORM) uniform(program, g, value[n]);
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
-    else if (tsr__ops[g->op].wants == TSR__WANT_INDEX && tsr__has_table(g->op))
+    else if (tsr__ops[g->op].wants == TSR__WANT_INDEX && tsr__ops[g->op].looks_up)
       take(program, n, value);
     else if (g->op == TSR__OP_WITHIN) within(program, n, value);
     else if (g->op == TSR__OP_DYNAMIC_SLICE || g->op == TSR__OP_DYNAMIC_UPDATE)

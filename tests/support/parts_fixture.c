@@ -65,7 +65,8 @@ void parts_column_fill(parts_fixture *f, test_rng *rng, parts_column *column, in
     tsr_dtype dtype = column->parts.dtype;
     bool wide = tsr_dtype_size(dtype) == 8;
     if (dtype == TSR_BOOL) ((uint64_t *)data)[i / 64] = test_random(rng);
-    else if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, data, i, random_float(rng, most));
+    else if (tsr__dtype_is_real(dtype))
+      tsr__dtype_put_real(dtype, data, i, random_float(rng, most));
     else
       tsr__dtype_put_whole(dtype, data, i,
                            wide ? test_range(rng, -most, most) : test_range(rng, -small, small));

@@ -291,7 +291,7 @@ static int compare_numbers(double a, double b)
 
 int rel_compare_cells(tsr_dtype dtype, uint64_t a, uint64_t b)
 {
-  if (tsr__dtype_float(dtype))
+  if (tsr__dtype_is_real(dtype))
     return compare_numbers(tsr__dtype_get_real(dtype, &a, 0), tsr__dtype_get_real(dtype, &b, 0));
   if (tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_INT) return (a > b) - (a < b);
   int64_t x = tsr__dtype_get_whole(dtype, &a, 0), y = tsr__dtype_get_whole(dtype, &b, 0);

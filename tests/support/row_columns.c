@@ -3,26 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define OPERANDS(low, high)
-#define RESULTS(many)
-#define REGIONS(nested)
-#define WANTS(what)
-#define DTYPE(rule)
-#define SHAPE(rule)
-#define FACTORS(rule)
-#define ATTRIBUTES(family)
-#define NUMBERS(count)
-#define NEEDS_ONE()
-#define PREFIX(floats, others)
-#define LONG(size)
-#define BOOLS(logic, side)
-#define JOINS(operation)
-#define SQUARE(operation)
-#define SIGN(text)
-#define SCALES()
-#define READS_PARTS()
 #define NO_GRADIENT(reason) .none = reason,
-#define DOC(text)
 #define GRADIENT(name) .rule = #name,
 #define ULP(wide, narrow) .ulp = { wide, narrow },
 #define TRIES(low, high) .tries = { low, high },

@@ -32,7 +32,7 @@ bool tsr__is_integer(int type)
 
 bool tsr__is_float(int type)
 {
-  return tsr__dtype_float((tsr_dtype)type);
+  return tsr__dtype_is_real((tsr_dtype)type);
 }
 
 bool tsr__is_number(int type)

@@ -50,7 +50,7 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
  * depends on it can be left out of the program. */
 static bool is_number(const tsr_array *a)
 {
-  bool number = tsr__ops[a->op].lowering == TSR__LOW_LEAF && a->number_count > 0;
+  bool number = tsr__is_leaf(a->op) && a->number_count > 0;
   return !a->inert && number && !a->value;
 }
 
@@ -100,7 +100,7 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
   if (is_number(a) && !low->in->ragged)
     return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(a), &ask, low->site);
   /* FULL takes numbers only where they are known; a computed scalar broadcasts. */
-  tsr_array *zero = tsr__dtype_float((tsr_dtype)a->dtype)
+  tsr_array *zero = tsr__dtype_is_real((tsr_dtype)a->dtype)
                         ? tsr__const_f(low, (tsr_dtype)a->dtype, 0)
                         : tsr__const_i(low, (tsr_dtype)a->dtype, 0);
   if (a->dtype == TSR_BOOL) return tsr__op2(low, TSR__OP_AND, a, all_rows(low));
@@ -149,7 +149,7 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
   column = tsr__settle(low, column);
   tsr_dtype dtype = tsr__dtype_of_type(type);
   if (column.type == TSR__COL_NULL) {
-    bool real = tsr__dtype_float((tsr_dtype)dtype);
+    bool real = tsr__dtype_is_real((tsr_dtype)dtype);
     column.values = real ? tsr__const_f(low, dtype, 0) : tsr__const_i(low, dtype, 0);
   } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
     tsr_array *days = tsr__cast(low, column.values, TSR_I64);
@@ -194,7 +194,7 @@ static tsr__col literal(tsr__lower *low, const tsr__expr *expr, int type)
   bool whole = expr->kind != TSR__E_FLOAT;
   if (expr->type == TSR_COL_DATE && type == TSR_COL_TIME)
     out.values = tsr__const_i(low, dtype, expr->i * INT64_C(86400000000));
-  else if (tsr__dtype_float((tsr_dtype)dtype))
+  else if (tsr__dtype_is_real((tsr_dtype)dtype))
     out.values = tsr__const_f(low, dtype, whole ? (double)expr->i : expr->f);
   else out.values = tsr__const_i(low, dtype, expr->i);
   return out;

@@ -156,7 +156,7 @@ static bool read_text(const tsr__decimal *decimal, int type, tsr__text_view text
 
 static void store(void *table, int64_t i, tsr_dtype dtype, int64_t value, double real)
 {
-  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, table, i, real);
+  if (tsr__dtype_is_real(dtype)) tsr__dtype_put_real(dtype, table, i, real);
   else tsr__dtype_put_whole(dtype, table, i, value);
 }
 

@@ -370,7 +370,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
   /* The value must be one of the column's type: a number of any kind for a float; for an integer a
    * whole one in its range. */
-  bool real = tsr__dtype_float((tsr_dtype)dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)dtype);
   tsr_scalar given = tsr__scalar_signed(*null_value);
   bool whole = given.kind == TSR_SCALAR_BOOL || given.kind == TSR_SCALAR_INT;
   bool natural = given.kind == TSR_SCALAR_UINT; /* beyond i64 */

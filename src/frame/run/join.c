@@ -151,7 +151,7 @@ static tsr_status print_value(tsr__bind *bind, const tsr__value *values, int64_t
   int64_t whole = 0, length = 0;
   tsr_status status = tsr__value_at(values, row, &found, bind->what, &bind->error);
   if (status) return status;
-  if (!tsr__dtype_float(dtype)) whole = tsr__dtype_get_whole(dtype, &found, 0);
+  if (!tsr__dtype_is_real(dtype)) whole = tsr__dtype_get_whole(dtype, &found, 0);
   switch (col->type) {
   case TSR_COL_TEXT: {
     /* Sixty bytes say which one it is; a text may be any length. */

@@ -231,7 +231,7 @@ int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column)
   if (tsr_table_is_null(table, row, column)) return 0;
   tsr_dtype dtype = tsr__dtype_of_type(c->type);
   if (c->type == TSR_COL_TEXT) return 0;
-  if (tsr__dtype_float(dtype)) return cut(tsr__dtype_get_real(dtype, c->values, row));
+  if (tsr__dtype_is_real(dtype)) return cut(tsr__dtype_get_real(dtype, c->values, row));
   return tsr__dtype_get_whole(dtype, c->values, row);
 }
 

@@ -178,7 +178,7 @@ static unsigned slow_value(const struct job *job, int row, tsr__read_value *valu
   tsr_dtype dtype = (tsr_dtype)job->type;
   /* f32 and less are rounded from the text, not from an f64 that was rounded before: twice is not
    * once. */
-  if (tsr__dtype_float(dtype) && dtype != TSR_F64) {
+  if (tsr__dtype_is_real(dtype) && dtype != TSR_F64) {
     field = bare(field);
     value->real = tsr__decimal_round(job->csv->decimal, dtype, field.at, field.length, value->real);
   }
@@ -614,7 +614,7 @@ static uint64_t seldom_word(const struct job *job, int row, int count, const tsr
   int64_t whole[64] = { 0 }, at = sink->at + row;
   double real[64] = { 0 };
   uint64_t word;
-  if (tsr__dtype_float(dtype)) {
+  if (tsr__dtype_is_real(dtype)) {
     word = parse_word(job, row, count, real, (struct codec){ fast_none, store_f64, 0, NULL });
     for (int i = 0; i < count; i++) tsr__dtype_put_real(dtype, sink->values, at + i, real[i]);
   } else {

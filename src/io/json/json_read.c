@@ -111,7 +111,7 @@ typedef struct number {
  * seen to it that an integer fits. */
 static void put_number(const job *j, const number *n, void *out, int64_t at)
 {
-  if (!tsr__dtype_float(n->dtype)) tsr__dtype_put_whole(n->dtype, out, at, n->value->integer);
+  if (!tsr__dtype_is_real(n->dtype)) tsr__dtype_put_whole(n->dtype, out, at, n->value->integer);
   else
     tsr__dtype_put_real(n->dtype, out, at,
                         tsr__decimal_round(j->json->decimal, n->dtype, n->token->at,

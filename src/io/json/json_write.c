@@ -57,7 +57,7 @@ static bool is_null(const tsr__out_column *column, int64_t row)
 {
   if (column->valid && !column->valid[row]) return true;
   tsr_dtype dtype = (tsr_dtype)column->type;
-  return tsr__dtype_float(dtype) && !isfinite(tsr__dtype_get_real(dtype, column->values, row));
+  return tsr__dtype_has_nan(dtype) && !isfinite(tsr__dtype_get_real(dtype, column->values, row));
 }
 
 static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t row)

@@ -10,7 +10,7 @@ bool tsr__number_fits(tsr_coltype type, unsigned class, const tsr__read_value *v
   const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   tsr_dtype dtype = (tsr_dtype)type;
   /* Any number as a float, be it rounded. */
-  if (tsr__dtype_float(dtype)) return (class & numbers) != 0;
+  if (tsr__dtype_is_real(dtype)) return (class & numbers) != 0;
   if (class == TSR__CLASS_BIG) return dtype == TSR_U64 && value->natural;
   return class == TSR__CLASS_INT && tsr__dtype_holds(dtype, value->integer);
 }

@@ -66,7 +66,7 @@ static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to
 
 static bool is_number(int type)
 {
-  return tsr__dtype_integer((tsr_dtype)type) || tsr__dtype_float((tsr_dtype)type);
+  return tsr__dtype_integer((tsr_dtype)type) || tsr__dtype_is_real((tsr_dtype)type);
 }
 
 tsr_status tsr__markdown_write(const tsr__write_ask *ask, tsr__error *error)

@@ -77,7 +77,7 @@ void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t 
   case TSR_COL_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;
   default:
     length = tsr__dtype_text((tsr_dtype)column->type, column->values, row, to);
-    if (tsr__dtype_float((tsr_dtype)column->type)) length = mark_float(to, length, floats);
+    if (tsr__dtype_is_real((tsr_dtype)column->type)) length = mark_float(to, length, floats);
   }
   bytes->used += (size_t)length;
 }

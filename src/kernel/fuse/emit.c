@@ -72,9 +72,9 @@ static tsr__kval convert_value(emit *e, tsr__kval x, int to)
  *   to f16     from i32, u32: exactly in f64; from bools, f32: in f32; from wider ones by ODD */
 static tsr__kval cast_value(emit *e, tsr__kval x, int dtype)
 {
-  bool from_float = tsr__dtype_float((tsr_dtype)x.dtype);
+  bool from_float = tsr__dtype_is_real((tsr_dtype)x.dtype);
   if (!is_stored(dtype)) return convert_value(e, x, dtype);
-  if (!tsr__dtype_float((tsr_dtype)dtype)) {
+  if (!tsr__dtype_is_real((tsr_dtype)dtype)) {
     x = convert_value(e, x, register_of(dtype));
     return from_float ? apply_instruction(e, TSR__K_CLAMP, dtype, x.dtype, x)
                       : round_value(e, x, dtype);
@@ -248,8 +248,7 @@ static tsr__kval operand_value(emit *e, int n, int i)
   const tsr__gnode *g = program_node(e, n);
   if (e->fusion->fact[o].uniform) {
     hold_value(e, o, load_one(e, o));
-  } else if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && i == 1 &&
-             program_node(e, in_of(e, g, 0))->rank != 1) {
+  } else if (tsr__ops[g->op].inserts_dims && i == 1 && program_node(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
     tsr__loadinfo from = tsr__load_aligned(program_node(e, o), program_node(e, o));
     for (int d = 0; d < from.rank; d++) from.dims[d].dim += tsr__dim_of(e->program, g);
@@ -334,7 +333,7 @@ static tsr__kval emit_take(emit *e, int n)
   const tsr__gnode *g = program_node(e, n);
   tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)),
                            .dim = tsr__dim_of(e->program, g),
-                           .span = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG
+                           .span = tsr__ops[g->op].each_line
                                        ? 1
                                        : program_node(e, in_of(e, g, 1))->rank };
   return emit_source(e, n, TSR__K_TAKE, info, spread_out(e, operand_value(e, n, 1)).slot);
@@ -386,7 +385,7 @@ static tsr__kval emit_random(emit *e, int n)
   int dtype = program_node(e, n)->dtype, to = register_of(dtype);
   tsr__kval in[3] = { operand_value(e, n, 0), operand_value(e, n, 1), operand_value(e, n, 2) };
   tsr__kval x = tsr__kbuild_op(&e->build, TSR__K_PHILOX, TSR_U64, TSR_U64, in);
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return cast_value(e, x, dtype);
+  if (!tsr__dtype_is_real((tsr_dtype)dtype)) return cast_value(e, x, dtype);
   x.dtype = TSR_I64; /* the same bits; none is negative below */
   /* The lower word, moved up, loses the upper one; then its top 24 bits are all there is. */
   if (to == TSR_F32) x = shift_bits(e, TSR__K_SHL, x, 32);
@@ -520,7 +519,7 @@ static tsr__kval compute_node(emit *e, int n)
  * is. f32 needs no such care: a parameter is converted to its slot's dtype. */
 static tsr__kval number_value(emit *e, const tsr__gnode *g)
 {
-  bool halves = is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype);
+  bool halves = is_stored(g->dtype) && tsr__dtype_is_real((tsr_dtype)g->dtype);
   int dtype = halves ? TSR_F64 : register_of(g->dtype);
   int slot = tsr__kbuild_slot(&e->build, TSR__SLOT_PARAM, (tsr_dtype)dtype, g->param);
   tsr__kval value = { slot, true, (uint8_t)dtype };

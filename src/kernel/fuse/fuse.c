@@ -36,11 +36,6 @@ static bool has_dynamic_rows(const tsr__gnode *g)
   return g->rank > 0 && g->dims[0] == TSR__DYNAMIC;
 }
 
-static bool is_reduction(const tsr__gnode *g)
-{
-  return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
-}
-
 /* Whether no kernel makes a reduction: it combines the devices' shards straight from memory, or its
  * operand consists of accumulators already. */
 static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
@@ -48,11 +43,6 @@ static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
   const tsr__gnode *x = &program->nodes[tsr__in(program, g, 0)];
   if (x->flags & TSR__KEPT) return true;
   return tsr__meets_whole(program, g, &program->shardings[x->sharding], g->reduce_axes);
-}
-
-static bool node_is_view(const tsr__gnode *g)
-{
-  return tsr__ops[g->op].lowering == TSR__LOW_VIEW;
 }
 
 /* Whether a node gives one value for all elements without a loop. The prologue of every kernel that
@@ -63,10 +53,10 @@ static bool is_uniform(const tsr__fusion *f, int n)
   if (g->op == TSR__OP_CONST) return true;
   /* A node that no kernel computes is in memory; a single element is read once a task. */
   if (!f->fact[n].tile) return has_one_element(g);
-  if (tsr__has_table(g->op) || tsr__ops[g->op].attr == TSR__ATTR_WITHIN) return false;
-  if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
+  if (tsr__ops[g->op].looks_up || tsr__ops[g->op].attr == TSR__ATTR_WITHIN) return false;
+  if (tsr__ops[g->op].source) return g->in_count > 0; /* a number everywhere, or positions */
   /* A pad or a concat of single elements shows several of them. */
-  if (node_is_view(g) && g->in_count > 1) return false;
+  if (tsr__is_view(g->op) && g->in_count > 1) return false;
   bool all = true;
   TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
   return all;
@@ -75,7 +65,8 @@ static bool is_uniform(const tsr__fusion *f, int n)
 bool tsr__reads_lines(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  return node_is_view(g) && tsr__view_of(program, g, 0).linear && !tsr__node_shifts(program, node);
+  return tsr__is_view(g->op) && tsr__view_of(program, g, 0).linear &&
+         !tsr__node_shifts(program, node);
 }
 
 int tsr__reach(const tsr__fusion *f, int node, int i)
@@ -83,7 +74,7 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   const tsr__gnode *g = &f->program->nodes[node];
   int in = tsr__in(f->program, g, i);
   if (in < 0) return TSR__REACH_NONE;
-  if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
+  if (tsr__ops[g->op].looks_up && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
   /* The order of these tests decides: a table is always memory; then come uniform nodes, then nodes
    * of another shape; element by element only where the shape is the domain's. */
@@ -95,10 +86,10 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
   /* Indices of a take lie along some dims of the result: their shape may equal it and still mean
    * other elements. */
-  bool inside = tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1;
-  if (inside || node_is_view(g)) return away;
+  bool inside = tsr__ops[g->op].inserts_dims && first->rank != 1;
+  if (inside || tsr__is_view(g->op)) return away;
   /* A reduction's domain is its operand's. */
-  const tsr__gnode *domain = is_reduction(g) ? first : g;
+  const tsr__gnode *domain = tsr__is_reduction(g->op) ? first : g;
   return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : away;
 }
 
@@ -126,12 +117,12 @@ static void same_rows(tsr__fusion *f, int a, int b)
 static void unite_rows(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
-  bool moves = tsr__moves_rows(g->op), filters = tsr__ops[g->op].shape_rule == TSR__SH_FILTER;
-  int first = tsr__has_table(g->op) ? 1 : 0;
+  bool moves = tsr__moves_rows(g->op), filters = tsr__ops[g->op].ragged;
+  int first = tsr__ops[g->op].looks_up ? 1 : 0;
   TSR_FOR_OPERANDS (f->program, g, i, o) {
     if (i < first) continue;
     same_rows(f, tsr__in(f->program, g, first), o);
-    if (!moves && !is_reduction(g)) same_rows(f, n, o);
+    if (!moves && !tsr__is_reduction(g->op)) same_rows(f, n, o);
   }
   bool known = !moves;
   for (int k = 0; moves && k < f->mover_count; k++) {
@@ -178,7 +169,7 @@ static int count_views(const tsr__fusion *f, int n)
 {
   int views = 1;
   /* A view that moves elements between devices is a step, whose result lies in memory. */
-  if (!node_is_view(&f->program->nodes[n]) || !tsr__in_kernel(f->program, n)) return 0;
+  if (!tsr__is_view(f->program->nodes[n].op) || !tsr__in_kernel(f->program, n)) return 0;
   TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
     /* All operands' views count: a tree of concats is read through at each leaf, so the cost is the
      * number of loads of one tile, not the depth of the tree. */
@@ -192,13 +183,9 @@ static void find_facts(tsr__fusion *f, const int *stage)
 {
   int count = f->program->node_count;
   for (int n = 0; n < count; n++) {
-    const tsr__gnode *g = &f->program->nodes[n];
-    int lowering = tsr__ops[g->op].lowering;
     f->fact[n] =
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
-    f->fact[n].tile = lowering == TSR__LOW_FORMULA ||
-                      (lowering == TSR__LOW_TILE && tsr__in_kernel(f->program, n)) ||
-                      (lowering == TSR__LOW_VIEW && tsr__in_kernel(f->program, n));
+    f->fact[n].tile = tsr__in_kernel(f->program, n);
     f->fact[n].uniform = is_uniform(f, n);
     f->fact[n].views = count_views(f, n);
     f->fact[n].view = f->fact[n].views > 0 && f->fact[n].views <= MOST_VIEWS && !f->fact[n].uniform;
@@ -207,7 +194,7 @@ static void find_facts(tsr__fusion *f, const int *stage)
   for (int n = 0; n < count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     if (f->fact[n].tile) f->fact[n].domain = domain_of(f, n);
-    else if (is_reduction(g) && !meets_whole(f->program, g))
+    else if (tsr__is_reduction(g->op) && !meets_whole(f->program, g))
       f->fact[n].domain = domain_of(f, tsr__in(f->program, g, 0));
   }
 }
@@ -430,10 +417,10 @@ static void list_stage_steps(tsr__fusion *f)
   delay_steps(f);
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
   for (int n = f->program->node_count - 1; n >= 0; n--) {
-    int lowering = tsr__ops[f->program->nodes[n].op].lowering;
+    int op = f->program->nodes[n].op;
     /* Views and look-ups that no kernel can do: their elements are with other devices. */
-    bool away = (lowering == TSR__LOW_VIEW || lowering == TSR__LOW_TILE) && !f->fact[n].tile;
-    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !away) continue;
+    bool away = (tsr__is_view(op) || tsr__is_elementwise(op)) && !f->fact[n].tile;
+    if (!tsr__is_step(op) && !tsr__is_routine(op) && !away) continue;
     f->fact[n].step = true;
     int *first = &f->of_stage[f->fact[n].stage + 1];
     f->next_step[n] = *first;
@@ -447,7 +434,7 @@ static bool step_ready(const tsr__fusion *f, int n)
   const tsr__program *p = f->program;
   TSR_FOR_OPERANDS (p, &p->nodes[n], i, o) {
     /* A part is made by the node that it is a result of, and is ready with it. */
-    bool part = tsr__ops[p->nodes[o].op].lowering == TSR__LOW_PART;
+    bool part = tsr__takes_result(p->nodes[o].op);
     int by = part ? tsr__in(p, &p->nodes[o], 0) : o;
     if (f->fact[by].step && f->fact[by].stage == f->fact[n].stage && !f->fact[by].done)
       return false;
@@ -467,7 +454,7 @@ static bool try_step(tsr__fusion *f, int n)
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
     if (!step_ready(f, k)) return false;
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k)) f->fact[k].done = true;
-  int kind = node_is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
+  int kind = tsr__is_view(g->op) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
   if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
   if (g->flags & TSR__KEPT) kind = TSR__STEP_KEPT;
   append_step(f->out, (tsr__step){ .kind = (uint8_t)kind, .node = first });

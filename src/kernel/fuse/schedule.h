@@ -221,7 +221,7 @@ typedef struct tsr__call_reads {
   tsr_status (*come)(void *user, tsr__error *error);
 } tsr__call_reads;
 
-/* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. The node has the
+/* A node whose row names a routine: whole shards in, whole shards out. The node has the
  * operation, its attributes and dtypes. */
 typedef struct tsr__call {
   tsr_runtime *rt;

@@ -450,7 +450,7 @@ static void clear(const block *p)
   size_t size = tsr_dtype_size(call->out);
   char none[8] = { 0 };
   /* -0 adds nothing to whatever other devices have, +0 would turn a sum of -0. */
-  if (call->adds && tsr__dtype_float(call->out)) tsr__dtype_put_real(call->out, none, 0, -0.0);
+  if (call->adds && tsr__dtype_is_real(call->out)) tsr__dtype_put_real(call->out, none, 0, -0.0);
   for (int64_t i = 0; i < p->rows; i++)
     for (int64_t j = 0; j < p->columns; j++)
       memcpy(p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size, none, size);
@@ -842,7 +842,7 @@ static int levels_of(const tsr__product_call *call)
 static enum tsr__product_kind product_kind_of(tsr_dtype out)
 {
   size_t size = tsr_dtype_size(out);
-  if (tsr__dtype_float(out)) return size == 8 ? TSR__PRODUCT_F64 : TSR__PRODUCT_F32;
+  if (tsr__dtype_is_real(out)) return size == 8 ? TSR__PRODUCT_F64 : TSR__PRODUCT_F32;
   return size == 8 ? TSR__PRODUCT_U64 : TSR__PRODUCT_U32;
 }
 

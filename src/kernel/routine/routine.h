@@ -1,5 +1,5 @@
 /* Device routines: work on whole shards that is no kernel of elements. Each is a row of the table
- * of operations with the lowering ROUTINE, and a function here.
+ * of operations with the kernel ROUTINE, and a function here.
  *
  * Most work along one dim, line by line. Lines are handed out in strips of neighbours:
  *

@@ -3,25 +3,29 @@
 
 #include "topology/half.h"
 
-/* The function that a row names; NULL for rows without a routine. */
-#define ROUTINE(function) tsr__routine_##function
-#define TILE(instruction) NULL
-#define EMIT(writer) NULL
-#define VIEW(name) NULL
-#define FORMULA(function) NULL
-#define REDUCE(accumulator, finish) NULL
-#define STEP(kind) NULL
-#define PART() NULL
-#define NAMED() NULL
-#define LEAF() NULL
-#define REGION() NULL
+/* The functions that a row names: its routine, NULL without one, and that of its scratch memory. */
+typedef struct routine {
+  tsr__routine_fn *call;
+  tsr__room_fn *room;
+} routine;
 
-#define OP(id, text, kernel, ...) [TSR__OP_##id] = kernel,
-/* By operation: one list of rows makes both the numbers of operations and this table. */
-static tsr__routine_fn *const routines[TSR__OPS] = {
+#define ROUTINE(function) .call = tsr__routine_##function
+#define TILE(instruction) .call = NULL
+#define EMIT(writer) .call = NULL
+#define VIEW(name) .call = NULL
+#define FORMULA(function) .call = NULL
+#define REDUCE(accumulator, finish) .call = NULL
+#define STEP(kind) .call = NULL
+#define PART() .call = NULL
+#define NAMED() .call = NULL
+#define LEAF() .call = NULL
+#define REGION() .call = NULL
+
+#define SCRATCH(function) .room = tsr__room_of_##function,
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = { kernel, __VA_ARGS__ },
+static const routine routines[TSR__OPS] = {
 #include "graph/ops.def"
 };
-#undef OP
 
 /* A node of several results has the placement of the first: all lie alike. */
 static const tsr_sharding *sharding_of_call(const tsr__call *call)
@@ -36,25 +40,14 @@ static const tsr_sharding *sharding_of_call(const tsr__call *call)
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
   if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
-  return routines[tsr__call_node(call)->op](call, error);
-}
-
-/* Whether a routine finds its devices by the lines of a dim. */
-static bool goes_by_lines(const tsr__gnode *g)
-{
-  static tsr__routine_fn *const by_lines[] = { tsr__routine_cumsum, tsr__routine_cumprod,
-                                               tsr__routine_cummax, tsr__routine_cummin,
-                                               tsr__routine_sort };
-  for (size_t i = 0; i < sizeof by_lines / sizeof *by_lines; i++)
-    if (routines[g->op] == by_lines[i]) return true;
-  return false;
+  return routines[tsr__call_node(call)->op].call(call, error);
 }
 
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
   const tsr_sharding *at = sharding_of_call(&(tsr__call){ .program = program, .node = node });
-  bool lines = at->mesh && goes_by_lines(g);
+  bool lines = at->mesh && tsr__ops[g->op].by_lines;
   return g->reduce_axes | (lines ? tsr__dim_axes(at, tsr__dim_of(program, g)) : 0);
 }
 
@@ -296,13 +289,6 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
  * device. */
 int64_t tsr__cpu_call_room(const tsr__call *call, const bool *wanted)
 {
-  static const struct {
-    tsr__routine_fn *routine;
-    tsr__room_fn *room;
-  } rooms[] = { { tsr__routine_sort, tsr__room_of_sort },
-                { tsr__routine_scatter, tsr__room_of_scatter } };
-  int64_t bytes = 0;
-  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
-    if (routines[tsr__call_node(call)->op] == rooms[i].routine) bytes = rooms[i].room(call, wanted);
-  return bytes;
+  tsr__room_fn *room = routines[tsr__call_node(call)->op].room;
+  return room ? room(call, wanted) : 0;
 }

@@ -172,7 +172,7 @@ static void add_integers(const tsr__scan_block *b, tsr__scan_state *state)
 
 tsr_status tsr__routine_cumsum(const tsr__call *call, tsr__error *error)
 {
-  bool real = tsr__dtype_float(tsr__call_dtype(call, 0));
+  bool real = tsr__dtype_rounds(tsr__call_dtype(call, 0));
   tsr__scan_work work = { .sums = real, .go = real ? add_reals : add_integers };
   return tsr__scan_lines(call, &work, error);
 }

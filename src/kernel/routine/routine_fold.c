@@ -108,7 +108,7 @@ static void fold_run(const run *r, tsr_dtype from, tsr_dtype to)
     fold_halves(r, to);
     return;
   }
-  switch (tsr_dtype_size(from) + (tsr__dtype_float(from) ? 16 : 0)) {
+  switch (tsr_dtype_size(from) + (tsr__dtype_is_real(from) ? 16 : 0)) {
   case 16 + 4: fold_f32(r, (float *)r->out + r->at); break;
   case 16 + 8: fold_f64(r, (double *)r->out + r->at); break;
   case 1: fold_u8(r, (uint8_t *)r->out + r->at); break;

@@ -44,7 +44,7 @@ tsr_status tsr__routine_cumprod(const tsr__call *call, tsr__error *error)
 {
   const double one = 1;
   tsr__scan_work work = { .neutral = 1, .go = multiply_integers };
-  if (tsr__dtype_float(tsr__call_dtype(call, 0))) {
+  if (tsr__dtype_rounds(tsr__call_dtype(call, 0))) {
     work = (tsr__scan_work){ .ordered = true, .go = multiply_reals };
     memcpy(&work.neutral, &one, sizeof one);
   }

@@ -44,13 +44,13 @@ static int64_t count_indexed_places(const tsr__call *call)
 bool tsr__scatter_sums(const tsr__call *call)
 {
   return scatter_attr_of(call)->how == TSR_SCATTER_ADD &&
-         tsr__dtype_float(tsr__call_dtype(call, 0));
+         tsr__dtype_rounds(tsr__call_dtype(call, 0));
 }
 
 bool tsr__scatter_free(const tsr__call *call)
 {
   int64_t how = scatter_attr_of(call)->how;
-  bool rounds = how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
+  bool rounds = how == TSR_SCATTER_MUL && tsr__dtype_rounds(tsr__call_dtype(call, 0));
   return how != TSR_SCATTER_SET && !rounds;
 }
 
@@ -327,7 +327,7 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
   bool joins = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
   /* Sums and products of floats keep more than an element while they run, and are rounded once at
    * the end. */
-  if (joins && tsr__dtype_float(a->dtype)) return NULL;
+  if (joins && tsr__dtype_rounds(a->dtype)) return NULL;
   if (joins || how == TSR_SCATTER_SET) return whole_join_of(a->dtype, how);
   return extreme_of(a->dtype, how == TSR_SCATTER_MAX);
 }
@@ -502,7 +502,7 @@ int64_t tsr__room_of_scatter(const tsr__call *call, const bool *wanted)
   int64_t workers = tsr__worker_count(call->rt), most = strips < workers ? strips : workers;
   if (tsr__scatter_sums(call)) return 2 * most * (int64_t)tsr__bins_bytes(count);
   bool product =
-      scatter_attr_of(call)->how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
+      scatter_attr_of(call)->how == TSR_SCATTER_MUL && tsr__dtype_rounds(tsr__call_dtype(call, 0));
   return product ? most * count * (int64_t)sizeof(double) : 0;
 }
 

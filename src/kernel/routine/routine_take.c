@@ -350,7 +350,7 @@ tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
                 .node = node,
                 .table = &call->program->nodes[tsr__in(call->program, node, 0)],
                 .first = tsr__call_dim(call),
-                .each = tsr__ops[node->op].shape_rule == TSR__SH_TAKE_ALONG,
+                .each = tsr__ops[node->op].each_line,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   l.last = l.first + tsr__more_of(call->program, node);
   size_t bytes = ((size_t)call->part_count + 1) * sizeof *l.tasks;

@@ -32,11 +32,11 @@
 /* The word of an element where the order is not the ascending one; NaN stay last in descending
  * order, and first in order of the largest. Descending is the ascending order of turned bits, so
  * one stable sort serves all orders; equal elements stay in the order they had. */
-#define TURN(all)                                                                \
-  if (l->order != TSR__ORDER_ASCENDING) {                                        \
-    bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype); \
-    for (int64_t i = 0; i < l->n; i++)                                           \
-      word[i] = last && word[i] == (all) ? (all) : (all) ^ word[i];              \
+#define TURN(all)                                                                  \
+  if (l->order != TSR__ORDER_ASCENDING) {                                          \
+    bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_has_nan(l->dtype); \
+    for (int64_t i = 0; i < l->n; i++)                                             \
+      word[i] = last && word[i] == (all) ? (all) : (all) ^ word[i];                \
   }
 
 /* The ones of a word that stands for an element. */

@@ -252,7 +252,7 @@ static void take_placed(const tsr__line *from, const uint64_t *record, const tsr
     word[i] = (uint32_t)(record[i] >> 32);
     row[i] = (uint32_t)record[i];
   }
-  if (results[0] && tsr__dtype_float(to->dtype) && any_odd(to, word)) {
+  if (results[0] && tsr__dtype_has_nan(to->dtype) && any_odd(to, word)) {
     tsr__line_take(from, row, to, 0, results);
     return;
   }

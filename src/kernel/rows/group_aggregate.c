@@ -155,7 +155,7 @@ typedef struct sums {
  * rows. */
 static bool is_real(const job *j, int column)
 {
-  return tsr__dtype_float((tsr_dtype)j->ask->columns[column].dtype);
+  return tsr__dtype_is_real((tsr_dtype)j->ask->columns[column].dtype);
 }
 
 static sums plan_sums(job *j, int column, int other, bool units)

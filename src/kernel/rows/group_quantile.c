@@ -158,7 +158,7 @@ typedef struct job {
 
 static bool has_real_column(const job *j)
 {
-  return tsr__dtype_float((tsr_dtype)j->column->dtype);
+  return tsr__dtype_is_real((tsr_dtype)j->column->dtype);
 }
 
 /* Keys are unsigned and in the order of values: signed numbers have the sign bit turned, NaN is

@@ -144,7 +144,7 @@ static void load_rows_of_block(const tsr__tallies *plan, int column,
   if (!rows->row && rows->count - at >= 2 * BLOCK) fetch_next(from, rows, at + BLOCK);
   const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
   if (valid)
-    drop_nulls(tsr__cpu_data(valid), rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
+    drop_nulls(tsr__cpu_data(valid), rows, at, tsr__dtype_is_real((tsr_dtype)from->dtype), b);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -392,8 +392,8 @@ typedef struct pair {
 /* Whether products are of a column of floats and one of integers. */
 static bool is_mixed(const tsr__tallies *plan, const tsr__group_record *t)
 {
-  return t->other >= 0 && tsr__dtype_float(plan->columns[t->column].dtype) !=
-                              tsr__dtype_float(plan->columns[t->other].dtype);
+  return t->other >= 0 && tsr__dtype_is_real(plan->columns[t->column].dtype) !=
+                              tsr__dtype_is_real(plan->columns[t->other].dtype);
 }
 
 /* False: some value lies outside the span of its column, which its sum finds out. */
@@ -401,7 +401,7 @@ static bool add_tally_block(const tsr__tallies *plan, const tsr__group_record *t
                             tsr__group_record_state *state, const pair *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
-  bool real = tsr__dtype_float((tsr_dtype)dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)dtype);
   place to = { state->record + t->offset, plan->stride };
   const block *x = b->x, *y = b->y;
   switch (t->kind) {
@@ -541,7 +541,7 @@ static void hide_nulls(const tsr__colparts *column, const tsr__group_record_rows
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
   if (!valid) return;
   const uint64_t *bits = tsr__cpu_data(valid);
-  bool real = tsr__dtype_float((tsr_dtype)column->dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)column->dtype);
   const void *from = real ? (const void *)b->real : (const void *)b->whole;
   const int64_t *x = from;
   for (int i = 0; i < b->n; i++) {
@@ -569,7 +569,7 @@ static void scan_task(void *user, int64_t task, int worker)
     b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
     take_block_values(column, &rows, at, &b);
     hide_nulls(column, &rows, at, &b);
-    if (tsr__dtype_float((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
+    if (tsr__dtype_is_real((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
     else if (b.natural) look_u64(f, b.whole, b.n);
     else look_i64(f, b.whole, b.n);
   }
@@ -670,7 +670,7 @@ static void judge_columns(const scan *s)
     tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
     tsr__span_of *span = &s->plan->span[s->columns[k]];
     bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
-    if (tsr__dtype_float((tsr_dtype)dtype)) judge_floats(span, &s->finds[k], rows, squared);
+    if (tsr__dtype_is_real((tsr_dtype)dtype)) judge_floats(span, &s->finds[k], rows, squared);
     else judge_whole(span, &s->finds[k], rows, squared);
   }
 }

@@ -22,7 +22,7 @@ enum { BLOCK = 512 };
  * operand's. */
 tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 {
-  bool real = tsr__dtype_float((tsr_dtype)dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)dtype);
   switch (op) {
   case TSR__GROUP_COUNT:
   case TSR__GROUP_NUNIQUE: return TSR_I64;
@@ -350,7 +350,7 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
   const tsr__group_record *t = &r->plan->item[r->main];
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
   /* The sign bit is turned in signed keys, so that they compare as unsigned words. */
-  bool real = tsr__dtype_float((tsr_dtype)r->dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)r->dtype);
   uint64_t change = r->dtype == TSR_U64 ? flip : SIGN ^ flip;
   for (int64_t i = 0; i < to->count; i++) {
     uint64_t word = *tally_word_at(r, state, r->main, to->from + i);

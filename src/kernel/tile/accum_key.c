@@ -21,7 +21,7 @@ static bool wants_largest(const tsr__partial *p)
  * range, so that reading it gives the largest or smallest value, infinity for floats. */
 static int64_t none_key_of(int dtype, bool largest)
 {
-  if (tsr__dtype_float((tsr_dtype)dtype))
+  if (tsr__dtype_has_nan((tsr_dtype)dtype))
     return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype);
   if (dtype == TSR_U64) return largest ? INT64_MIN : INT64_MAX; /* keys less 2^63 */
@@ -111,7 +111,7 @@ static void merge_most(const tsr__partial *p, void *into, const void *from)
  * of i8 1. NaN of either side becomes a NaN and its key again where it arrives. */
 static uint64_t value_of_key(int dtype, int64_t key)
 {
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return (uint64_t)key;
+  if (!tsr__dtype_is_real((tsr_dtype)dtype)) return (uint64_t)key;
   bool none = key == TSR__KEY_NAN_MIN || key == TSR__KEY_NAN_MAX;
   uint64_t bits = 0;
   tsr__dtype_put_real((tsr_dtype)dtype, &bits, 0, none ? (double)NAN : tsr__f64_of_key(key));
@@ -122,7 +122,8 @@ static uint64_t value_of_key(int dtype, int64_t key)
  * were sent, less 2^63. */
 static int64_t key_of_value(int dtype, uint64_t bits, bool most)
 {
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return tsr__dtype_get_whole((tsr_dtype)dtype, &bits, 0);
+  if (!tsr__dtype_is_real((tsr_dtype)dtype))
+    return tsr__dtype_get_whole((tsr_dtype)dtype, &bits, 0);
   return order_key_of(tsr__dtype_get_real((tsr_dtype)dtype, &bits, 0), most);
 }
 
@@ -143,7 +144,7 @@ static tsr_status read(const tsr__final *f, tsr__error *error)
 {
   (void)error;
   const int64_t *key = f->main->data;
-  bool real = tsr__dtype_float((tsr_dtype)f->node->dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)f->node->dtype);
   uint64_t turn = f->node->dtype == TSR_U64 ? UINT64_C(1) << 63 : 0;
   for (int64_t i = 0; i < f->elements; i++) {
     bool none = key[i] == TSR__KEY_NAN_MIN || key[i] == TSR__KEY_NAN_MAX;
@@ -205,14 +206,14 @@ static int64_t place_in_domain(const tsr__feed *f, int64_t i)
 static int64_t without_sign_of_zero(int dtype, int64_t key)
 {
   /* -0 has the key just below that of +0: -1 below 0. */
-  return tsr__dtype_float((tsr_dtype)dtype) && key == -1 ? 0 : key;
+  return tsr__dtype_is_real((tsr_dtype)dtype) && key == -1 ? 0 : key;
 }
 
 /* Keys of a run, both zeros made one: a search for zero finds the first one, whatever its sign. */
 static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
 {
   keys_of(f, most, key);
-  if (!tsr__dtype_float((tsr_dtype)f->dtype)) return;
+  if (!tsr__dtype_is_real((tsr_dtype)f->dtype)) return;
   for (int64_t i = 0; i < f->n; i++) key[i] += key[i] == -1;
 }
 

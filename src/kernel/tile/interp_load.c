@@ -507,7 +507,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   for (int d = info->dim; d < info->dim + tsr__more_of(task->program, g); d++)
     /* Dims that are looked into as one are so many entries. */
     entries *= table->dims[d + 1];
-  bool each = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG;
+  bool each = tsr__ops[g->op].each_line;
   for (int d = 0; d < task->kernel->rank; d++) {
     if (d >= info->dim + info->span) inner *= task->size[d];
     else if (d >= info->dim) middle *= task->size[d];

@@ -80,7 +80,7 @@ static tsr_status add_slowly(whole *w, int64_t i, int n, void *out)
   double values[BLOCK];
   double memory[3 * BLOCK];
   const tsr__all_reduce *c = w->job->m->c;
-  bool real = tsr__dtype_float((tsr_dtype)w->accum->dtype);
+  bool real = tsr__dtype_is_real((tsr_dtype)w->accum->dtype);
   tsr__partial sums = { .rt = c->rt, .device = -1 };
   tsr__grid grid = { 0 };
   tsr__feed feed = {
@@ -127,7 +127,7 @@ typedef struct block {
 static double scale_of_sum(const whole *w)
 {
   int64_t n = w->population;
-  if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || w->node->dtype != w->accum->dtype) return 0;
+  if (!tsr__dtype_rounds((tsr_dtype)w->accum->dtype) || w->node->dtype != w->accum->dtype) return 0;
   if (tsr__ops[w->node->op].finish == TSR__FINISH_VALUE) return 1;
   return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
 }

@@ -114,7 +114,7 @@ TEST(tables_come_in_dtypes_of_registers)
     tsr__operands in = TSR__IN(plain(s, dtype, TSR_SHAPE(5)), plain(s, dtype, TSR_SHAPE(3)));
     tsr_array *r = tsr__make(s, TSR__OP_SEARCH, in, &(tsr__ask){ .dtype = TSR_I64 }, "a.c:1");
     int want = tsr_dtype_size(dtype) >= 4    ? d
-               : tsr__dtype_float(dtype)     ? TSR_F32
+               : tsr__dtype_is_real(dtype)   ? TSR_F32
                : d >= TSR_U8 && d <= TSR_U16 ? TSR_U32
                                              : TSR_I32;
     CHECK_I64(r->in[0]->dtype, want);
@@ -150,7 +150,7 @@ TEST(numbers_are_converted_at_once)
     CHECK(!r->inert);
     CHECK_I64(r->in[0]->op, TSR__OP_CONST);
     tsr__num got = r->in[0]->numbers[0];
-    CHECK_F64_BITS(tsr__dtype_float(cases[i].to) ? got.f : (double)got.i, cases[i].expected);
+    CHECK_F64_BITS(tsr__dtype_is_real(cases[i].to) ? got.f : (double)got.i, cases[i].expected);
   }
 }
 

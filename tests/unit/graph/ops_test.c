@@ -11,7 +11,7 @@ TEST(every_row_is_filled)
     CHECK(row->name && row->name[0]);
     CHECK(row->least <= row->most && (row->most <= 3 || row->most == TSR__MANY));
     CHECK(row->dtype_rule <= TSR__DT_RESULT);
-    CHECK(row->shape_rule <= TSR__SH_RESULT);
+    CHECK(row->shape);
     CHECK(row->lowering <= TSR__LOW_REGION);
     CHECK(row->regions <= TSR__MAX_REGIONS || row->regions == TSR__MANY);
     CHECK(row->results != 1);
@@ -35,8 +35,7 @@ TEST(sharding_rules_are_well_formed)
     int terms = arrow > rule;
     for (const char *at = rule; at < arrow; at++) terms += *at == ',';
     CHECK(terms <= tsr__ops[op].most);
-    if (tsr__ops[op].shape_rule != TSR__SH_SOURCE)
-      CHECK(terms >= (tsr__ops[op].least > 2 ? 2 : tsr__ops[op].least));
+    if (!tsr__shape_is_given(op)) CHECK(terms >= (tsr__ops[op].least > 2 ? 2 : tsr__ops[op].least));
     CHECK_I64((int64_t)strspn(rule, ".,->!~?abgikmprst"), (int64_t)strlen(rule));
   }
 }
@@ -51,6 +50,36 @@ TEST(operations_on_bools_are_logic)
     CHECK(logic->wants == TSR__WANT_BITS || logic->wants == TSR__WANT_TRUTH);
     CHECK_I64(logic->most, tsr__ops[op].most);
     CHECK_I64(logic->on_bools, 0);
+  }
+}
+
+/* Whoever asks for a trait reads the attribute that goes with it. */
+TEST(traits_have_the_attributes_they_are_read_with)
+{
+  for (int op = 0; op < TSR__OPS; op++) {
+    const tsr__opinfo *row = &tsr__ops[op];
+    CHECK(!row->contracts || row->attr == TSR__ATTR_DOT);
+    CHECK(!row->permutes || row->attr == TSR__ATTR_ORDER);
+    CHECK(!row->keeps_first || row->attr == TSR__ATTR_SORT);
+    CHECK(!row->loops || (row->attr == TSR__ATTR_LOOP && row->regions));
+    CHECK(!row->by_lines || row->attr == TSR__ATTR_SCAN || row->attr == TSR__ATTR_SORT);
+    CHECK(!row->inserts_dims || row->attr == TSR__ATTR_DIM || row->attr == TSR__ATTR_SPAN);
+    CHECK(!row->inserts_dims || row->looks_up);
+    CHECK(!row->each_line || (row->looks_up && row->attr == TSR__ATTR_DIM));
+    CHECK(!row->at_start || (row->least >= 2 && tsr__is_routine(op)));
+    CHECK(!row->source || tsr__is_elementwise(op));
+    CHECK((row->reshapes || row->repeats || row->permutes) <= tsr__is_view(op));
+    CHECK((row->ragged || row->even || row->moves) <= tsr__is_step(op));
+  }
+}
+
+/* What computes has flops; leaves, views, moves and sources have none. */
+TEST(rows_that_compute_have_flops)
+{
+  for (int op = 0; op < TSR__OPS; op++) {
+    bool computes = (tsr__is_elementwise(op) && !tsr__ops[op].source) || tsr__is_reduction(op) ||
+                    tsr__is_routine(op);
+    if (computes != (tsr__ops[op].flops != NULL)) FAIL("FLOPS of %s", tsr__ops[op].name);
   }
 }
 

@@ -11,7 +11,7 @@
 
 static bool real(tsr_dtype dtype)
 {
-  return tsr__dtype_float(dtype);
+  return tsr__dtype_is_real(dtype);
 }
 
 static bool bit(const void *bits, int64_t i)

@@ -95,7 +95,7 @@ static bool is_binary(int op, int dtype)
 {
   const tsr__opinfo *row = &tsr__ops[op];
   bool real = naive_is_real(dtype), power = row->lowering == TSR__LOW_FORMULA;
-  if (row->least != 2 || row->most != 2 || row->shape_rule != TSR__SH_ELEMENT) return false;
+  if (row->least != 2 || row->most != 2 || !row->aligned || row->looks_up) return false;
   if (row->lowering != TSR__LOW_TILE && !power) return false;
   switch ((enum tsr__want)row->wants) {
   case TSR__WANT_NUMBER: return dtype != TSR_BOOL;
@@ -137,7 +137,7 @@ static bool is_unary(int op, int dtype)
   bool one = row->least == 1 && row->most == 1 && row->lowering == TSR__LOW_TILE;
   bool number = row->wants == TSR__WANT_NUMBER && dtype != TSR_BOOL;
   bool real = row->wants == TSR__WANT_FLOAT || row->wants == TSR__WANT_ROUNDED;
-  return one && row->shape_rule == TSR__SH_ELEMENT && (number || (real && naive_is_real(dtype)));
+  return one && row->aligned && (number || (real && naive_is_real(dtype)));
 }
 
 TEST_TIMEOUT(operations_of_one_operand, 200)

@@ -24,7 +24,7 @@ static int compare_values(const parts_column *c, const int64_t a[2], const int64
   if (dtype == TSR_BOOL)
     return (int)(((const uint64_t *)x)[i / 64] >> (i % 64) & 1) -
            (int)(((const uint64_t *)y)[j / 64] >> (j % 64) & 1);
-  if (tsr__dtype_float(dtype))
+  if (tsr__dtype_is_real(dtype))
     return compare_numbers(tsr__dtype_get_real(dtype, x, i), tsr__dtype_get_real(dtype, y, j));
   int64_t v = tsr__dtype_get_whole(dtype, x, i), w = tsr__dtype_get_whole(dtype, y, j);
   if (dtype == TSR_U64) return ((uint64_t)v > (uint64_t)w) - ((uint64_t)v < (uint64_t)w);
