@@ -218,12 +218,21 @@ TEST(a_copy_of_the_device_sees_what_the_host_wrote)
   tsr__buffer *b = ops->take(w.rt, 0, sizeof host, &error);
   const tsr__box_copy copy = copy_of(&count);
   ops->number(a, 1, 4);
-  int64_t *mapped = ops->map(a);
-  mapped[2] = 30;
-  ops->copy(&copy, a, b, NULL); /* while it is mapped */
+  const int64_t *mapped = ops->map(a);
+  ops->number(a, 28, 4); /* by the host, in the mirror that is mapped */
+  CHECK_I64(mapped[2], 30);
+  ops->copy(&copy, a, b, NULL);
   ops->unmap(a);
   CHECK_I64(own_copies, 1);
   ops->to_host(&copy, b, host);
+  CHECK_I64(host[2], 30);
+  void *staging = ops->staging_open(a, true, &error);
+  CHECK(staging);
+  ((int64_t *)staging)[1] = 7;
+  ops->staging_close(a, staging, true);
+  ops->copy(&copy, a, b, NULL);
+  ops->to_host(&copy, b, host);
+  CHECK_I64(host[1], 7);
   CHECK_I64(host[2], 30);
   tsr__buffer_release(a);
   tsr__buffer_release(b);
