@@ -45,6 +45,8 @@ if(tile_sources)
   foreach(isa IN LISTS TESSERA_ISAS)
     tessera_objects(tessera_tile_${isa} ${tile_sources})
     target_compile_definitions(tessera_tile_${isa} PRIVATE TSR__ISA=${isa})
+    # No exception passes a tile function; debuggers have tables of their own (-g).
+    target_compile_options(tessera_tile_${isa} PRIVATE -fno-asynchronous-unwind-tables -fno-unwind-tables)
     # Beside others the baseline is for old machines and for comparing bits: there size counts.
     set(level -O3)
     if(isa STREQUAL baseline AND CMAKE_C_COMPILER_ID STREQUAL GNU AND

@@ -126,6 +126,12 @@ static int64_t host_share(int64_t limit, int devices)
   return share > LEAST ? share : LEAST;
 }
 
+/* The devices are a part of the slot HOST, which ends their work. */
+static void devices_stay(tsr_runtime *rt, void *slot)
+{
+  (void)rt, (void)slot;
+}
+
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   if (rt->error.status != TSR_OK) return rt->error.status;
@@ -164,5 +170,6 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   rt->slot_free[TSR__SLOT_HOST] = cpu_free;
   rt->slot_leave[TSR__SLOT_HOST] = cpu_leave;
   rt->slots[TSR__SLOT_DEVICES] = &cpu->base;
+  rt->slot_leave[TSR__SLOT_DEVICES] = devices_stay;
   return TSR_OK;
 }

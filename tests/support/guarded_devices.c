@@ -736,10 +736,10 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);
   if (!guard.page) fill_tables(devices->ops);
-  library.free = rt->slot_free[TSR__SLOT_DEVICES];
-  library.leave = rt->slot_leave[TSR__SLOT_DEVICES];
-  rt->slot_free[TSR__SLOT_DEVICES] = free_devices;
-  rt->slot_leave[TSR__SLOT_DEVICES] = leave_devices;
+  library.free = rt->slot_free[TSR__SLOT_HOST];
+  library.leave = rt->slot_leave[TSR__SLOT_HOST];
+  rt->slot_free[TSR__SLOT_HOST] = free_devices;
+  rt->slot_leave[TSR__SLOT_HOST] = leave_devices;
   open_arena(tsr__cpu_of(rt), peers);
   devices->ops = &hidden_ops;
   pthread_mutex_unlock(&guard.lock);

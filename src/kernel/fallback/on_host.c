@@ -24,7 +24,7 @@
 #include "kernel/tile/partial.h"
 
 /* Runs `own` on the device if the kind has the entry and all buffers of the ask are the device's,
- * else `host` in mirrors. For entries without a status. */
+ * else `host` in mirrors. Entries without a status use it. */
 #define EITHER(rt, entry, touch, ask, own, host)                 \
   do {                                                           \
     if (tsr__own_of(rt)->entry && tsr__device_can(touch, ask)) { \
