@@ -9,7 +9,7 @@
 
 enum { BENCH_ROUNDS = 16 };
 
-/* Seconds by the clock; with BENCH_CLOCK=cpu processor time of this process and its ended children. */
+/* Seconds by the clock; with BENCH_CLOCK=cpu processor time of this process and ended children. */
 double bench_now(void);
 double bench_cpu(void); /* seconds that all threads of this process have worked */
 
