@@ -277,7 +277,7 @@ static void close_arena(arena *a)
   free(a);
 }
 
-/* The runtime talks to its peers no more, and what they lent is unmapped next. */
+/* The runtime has left its peers, and unmaps their memory next. */
 static void leave_devices(tsr_runtime *rt, void *devices)
 {
   library.leave(rt, devices);
@@ -730,7 +730,7 @@ static void fill_tables(const tsr__device_ops *ops)
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   tsr_status status = library.install(rt);
-  tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+  tsr__peers *peers = tsr__peers_of(rt);
   if (!status && empty_asked()) return empty_install(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);

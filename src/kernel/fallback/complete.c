@@ -11,6 +11,7 @@
  * Steps inside loops are not listed, as an explanation does not list them either. */
 #include "kernel/fallback/mirror.h"
 
+#include "comm/peers.h"
 #include "kernel/rows/row_ops.h"
 
 static void close_other(tsr_runtime *rt, void *slot)
@@ -22,16 +23,10 @@ static void close_other(tsr_runtime *rt, void *slot)
   tsr__del(&rt->heap, other, sizeof *other);
 }
 
-/* Memory may be lent beyond the close. Devices have no threads that would have to end. */
-static void leave_other(tsr_runtime *rt, void *slot)
-{
-  (void)rt, (void)slot;
-}
-
 tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
 {
   const tsr__devices *cpu = tsr__devices_of(rt);
-  if (rt->slots[TSR__SLOT_PEERS] && !kind->ops->share)
+  if (tsr__peers_of(rt) && !kind->ops->share)
     return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
                              "tsr_runtime_open: devices of kind %s share no memory between "
                              "processes",
@@ -47,7 +42,8 @@ tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
   pthread_mutex_init(&other->lock, NULL);
   rt->slots[TSR__SLOT_DEVICES] = other;
   rt->slot_free[TSR__SLOT_DEVICES] = close_other;
-  rt->slot_leave[TSR__SLOT_DEVICES] = leave_other;
+  /* Memory may be lent beyond the close. Devices have no threads that would have to end. */
+  rt->slot_leave[TSR__SLOT_DEVICES] = tsr__slot_stay;
   return TSR_OK;
 }
 

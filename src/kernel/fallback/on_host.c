@@ -36,6 +36,21 @@
     }                                                            \
   } while (0)
 
+/* Returns the status of an entry that the kind may have for some programs alone: `work` says for
+ * which program it is called. */
+#define EITHER_WORK(rt, entry, touch, ask, ...)                     \
+  tsr_status status = tsr__devices_check(rt, error);                \
+  if (status) return status;                                        \
+  if (!tsr__host_does(rt, &work) && tsr__device_can(touch, ask)) {  \
+    status = tsr__own_of(rt)->entry(__VA_ARGS__);                   \
+    tsr__device_did(touch, ask);                                    \
+    return status;                                                  \
+  }                                                                 \
+  if (!tsr__mirrors_open(touch, ask)) return tsr__no_mirror(error); \
+  status = tsr__cpu_##entry(__VA_ARGS__);                           \
+  tsr__mirrors_close(touch, ask);                                   \
+  return status
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 static void give_mirrored(tsr__buffer *buffer)
@@ -71,11 +86,6 @@ static void touch_changed(tsr__touch *t, const void *ask)
   tsr__touch_buffer(t, ask, TSR__CHANGES);
 }
 
-static void touch_read(tsr__touch *t, const void *ask)
-{
-  tsr__touch_buffer(t, ask, TSR__READS);
-}
-
 static void fill_either(tsr__buffer *buffer, uint8_t byte)
 {
   EITHER(buffer->rt, fill, touch_written, buffer, tsr__own_of(buffer->rt)->fill(buffer, byte),
@@ -94,8 +104,8 @@ static const void *map_mirror(tsr__buffer *buffer)
 {
   const tsr__device_ops *own = tsr__own_of(buffer->rt);
   if (tsr__on_host(buffer)) return buffer->data;
-  if (own->map && tsr__device_can(touch_read, buffer)) return own->map(buffer);
-  bool open = tsr__mirrors_open_or_lose(buffer->rt, touch_read, buffer);
+  if (own->map && tsr__device_can(tsr__touch_read, buffer)) return own->map(buffer);
+  bool open = tsr__mirrors_open_or_lose(buffer->rt, tsr__touch_read, buffer);
   return open ? buffer->data : NULL;
 }
 
@@ -104,7 +114,7 @@ static void unmap_mirror(tsr__buffer *buffer)
   const tsr__device_ops *own = tsr__own_of(buffer->rt);
   if (tsr__on_host(buffer)) return;
   if (own->map) own->unmap(buffer);
-  else tsr__mirrors_close(touch_read, buffer);
+  else tsr__mirrors_close(tsr__touch_read, buffer);
 }
 
 /* The mirror stays until the staging buffer is given or dropped. */
@@ -202,7 +212,7 @@ static void to_host_either(const tsr__box_copy *copy, const tsr__buffer *from, v
   straight s;
   if (goes_straight(copy, &s) && tsr__get_straight(from, s.from, (char *)host + s.to, s.bytes))
     return;
-  EITHER(from->rt, to_host, touch_read, from, tsr__own_of(from->rt)->to_host(copy, from, host),
+  EITHER(from->rt, to_host, tsr__touch_read, from, tsr__own_of(from->rt)->to_host(copy, from, host),
          tsr__cpu_to_host(copy, from, host));
 }
 
@@ -291,7 +301,7 @@ static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *
 static int64_t mask_count_either(const tsr__buffer *mask, int64_t rows)
 {
   int64_t count = 0;
-  EITHER(mask->rt, mask_count, touch_read, mask,
+  EITHER(mask->rt, mask_count, tsr__touch_read, mask,
          count = tsr__own_of(mask->rt)->mask_count(mask, rows),
          count = tsr__cpu_mask_count(mask, rows));
   return count;
@@ -300,7 +310,7 @@ static int64_t mask_count_either(const tsr__buffer *mask, int64_t rows)
 static int64_t mask_find_either(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n)
 {
   int64_t at = rows;
-  EITHER(mask->rt, mask_find, touch_read, mask,
+  EITHER(mask->rt, mask_find, tsr__touch_read, mask,
          at = tsr__own_of(mask->rt)->mask_find(mask, rows, bit, n),
          at = tsr__cpu_mask_find(mask, rows, bit, n));
   return at;
@@ -340,17 +350,7 @@ static tsr_status run_either(const tsr__run *run, tsr__error *error)
   const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
                                   .program = run->program,
                                   .kernel = run->kernel };
-  tsr_status status = tsr__devices_check(run->rt, error);
-  if (status) return status;
-  if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
-    status = tsr__own_of(run->rt)->run(run, error);
-    tsr__device_did(touch_run, run);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_run, run)) return tsr__no_mirror(error);
-  status = tsr__cpu_run(run, error);
-  tsr__mirrors_close(touch_run, run);
-  return status;
+  EITHER_WORK(run->rt, run, touch_run, run, run, error);
 }
 
 /* Results that nobody reads have no buffer, nor have shards of other processes. */
@@ -371,17 +371,7 @@ static tsr_status call_either(const tsr__call *call, tsr__error *error)
   const tsr__device_work work = { .kind = TSR__WORK_ROUTINE,
                                   .program = call->program,
                                   .node = call->node };
-  tsr_status status = tsr__devices_check(call->rt, error);
-  if (status) return status;
-  if (!tsr__host_does(call->rt, &work) && tsr__device_can(touch_call, call)) {
-    status = tsr__own_of(call->rt)->call(call, error);
-    tsr__device_did(touch_call, call);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_call, call)) return tsr__no_mirror(error);
-  status = tsr__cpu_call(call, error);
-  tsr__mirrors_close(touch_call, call);
-  return status;
+  EITHER_WORK(call->rt, call, touch_call, call, call, error);
 }
 
 /* A share that is one of several leaves the other elements to other processes. */
@@ -401,17 +391,7 @@ static tsr_status all_reduce_either(const tsr__all_reduce *combine, tsr__traffic
   const tsr__device_work work = { .kind = TSR__WORK_ALL_REDUCE,
                                   .program = combine->program,
                                   .node = combine->finals[0] };
-  tsr_status status = tsr__devices_check(combine->rt, error);
-  if (status) return status;
-  if (!tsr__host_does(combine->rt, &work) && tsr__device_can(touch_all_reduce, combine)) {
-    status = tsr__own_of(combine->rt)->all_reduce(combine, traffic, error);
-    tsr__device_did(touch_all_reduce, combine);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_all_reduce, combine)) return tsr__no_mirror(error);
-  status = tsr__cpu_all_reduce(combine, traffic, error);
-  tsr__mirrors_close(touch_all_reduce, combine);
-  return status;
+  EITHER_WORK(combine->rt, all_reduce, touch_all_reduce, combine, combine, traffic, error);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
