@@ -89,10 +89,10 @@ bench-peers: ## measure against the peers that are installed; ONLY=name
 	$(call build,release,bench tessera_tool)
 	@bench/peers.sh $(ONLY)
 
-portable: ## build with clang and for another C library, and run a few tests
+portable: ## build with clang and for another C library, and run the tests of goldens
 	@scripts/setup build clang musl
 	$(call configure,clang)
-	$(call build,clang)
+	$(call build,clang,tessera tessera_static tessera_tool portable_tests)
 	$(call run_tests,portable)
 	$(call configure,musl)
 	$(call build,musl,tessera_static $(patsubst %.c,%.o,$(wildcard tools/tessera/*.c)))

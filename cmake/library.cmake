@@ -37,6 +37,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU)
 endif()
 
 tessera_objects(tessera_objects ${library_sources})
+if(TESSERA_BASELINE_ONLY)
+  target_compile_definitions(tessera_objects PRIVATE TSR__BASELINE_ONLY=1)
+endif()
 # gcc would clear and copy structs of a few hundred bytes by `rep stos` and `rep movs`, which take as
 # long to begin as forty stores do; small calls are made of such structs.
 include(CheckCCompilerFlag)

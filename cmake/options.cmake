@@ -51,7 +51,7 @@ endfunction()
 
 # The instruction sets that kernels are compiled for, each with its flags.
 set(TESSERA_ISAS baseline)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+if(NOT TESSERA_BASELINE_ONLY AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   list(APPEND TESSERA_ISAS avx2 avx512)
 endif()
 set(TESSERA_FLAGS_baseline "")

@@ -5,6 +5,7 @@
                                     mutable globals is left out
 """
 
+import concurrent.futures
 import fnmatch
 import os
 import re
@@ -68,16 +69,23 @@ def check_width(files):
                 find(path, number, f"{len(text)} columns, at most {WIDTH}")
 
 
-def check_format(files):
-    """clang-format with .clang-format; what it prints is cut down to the places."""
+def run_format(files):
+    """What clang-format with .clang-format prints: the text of all its runs."""
     paths = [str(f) for f in sources(files, suffixes={".c", ".h", ".cc"})]
-    places = {}
+    printed = ""
     for start in range(0, len(paths), 50):
         done = subprocess.run(
             ["clang-format", "--dry-run", "--style=file", *paths[start : start + 50]],
             cwd=ctext.ROOT, capture_output=True, text=True, check=False)
-        for match in re.finditer(r"^(.+?):(\d+):\d+: (warning|error): (.*)$", done.stderr, re.M):
-            places.setdefault(match.group(1), []).append(int(match.group(2)))
+        printed += done.stderr
+    return printed
+
+
+def check_format(printed):
+    """The places alone, a line a file."""
+    places = {}
+    for match in re.finditer(r"^(.+?):(\d+):\d+: (warning|error): (.*)$", printed, re.M):
+        places.setdefault(match.group(1), []).append(int(match.group(2)))
     for path, lines in sorted(places.items()):
         distinct = sorted(set(lines))
         shown = ", ".join(map(str, distinct[:8])) + (", ..." if len(distinct) > 8 else "")
@@ -633,7 +641,8 @@ def check_prose(files):
 
 def main():
     files = ctext.tree_files()
-    check_format(files)
+    beside = concurrent.futures.ThreadPoolExecutor(1)
+    formatted = beside.submit(run_format, files)
     check_width(files)
     check_includes(files)
     check_unique_names(files)
@@ -659,6 +668,7 @@ def main():
         check_calls(sys.argv[1], files)
         check_device_calls(sys.argv[1], files)
         check_tiles(sys.argv[1])
+    check_format(formatted.result())
     for finding in findings:
         print(finding)
     print(f"lint: {len(findings)} findings in {len(files)} files" if findings

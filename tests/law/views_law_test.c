@@ -14,7 +14,8 @@
 typedef struct seen {
   tsr_shape shape;
   int64_t count;
-  int64_t *from; /* by element: which of the leaf's */
+  int64_t *from;              /* by element: which of the leaf's */
+  int64_t last[TSR_MAX_RANK]; /* the indices that unravel gave last */
 } seen;
 
 typedef struct world {
@@ -22,7 +23,7 @@ typedef struct world {
   tsr_scope *scope;
   tsr_mesh *mesh;
   uint64_t seed;
-  int64_t one; /* which element of the leaf, behind its last, is the number 1; the next one is 0 */
+  int64_t one; /* which element of the leaf, after its last, is the number 1; the next one is 0 */
 } world;
 
 static int64_t draw(world *w, int64_t first, int64_t last)
@@ -41,15 +42,15 @@ static seen seen_new(tsr_shape shape)
   return s;
 }
 
-/* Most of this law's time is spent here: division by 32 bits takes a third of that by 64. */
-static void unravel(const seen *s, int64_t at, int64_t *index)
+/* The indices of element `at`. Elements are asked for in order from 0 on: divisions would take most
+ * of this law's time. */
+static void unravel(seen *s, int64_t at, int64_t *index)
 {
-  uint32_t left = (uint32_t)at;
-  for (int d = s->shape.rank - 1; d >= 0; d--) {
-    uint32_t size = (uint32_t)s->shape.dims[d];
-    index[d] = left % size;
-    left /= size;
-  }
+  int d = s->shape.rank - 1;
+  if (!at) memset(s->last, 0, sizeof s->last);
+  else
+    while (++s->last[d] == s->shape.dims[d]) s->last[d--] = 0;
+  memcpy(index, s->last, sizeof s->last);
 }
 
 static int64_t element(const seen *s, const int64_t *index)

@@ -9,7 +9,7 @@
 /* Each has all that those before it have, so the last that the machine has is the best. */
 static const tsr__tiles *const all_tiles[] = {
   &tsr__tiles_baseline,
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TSR__BASELINE_ONLY)
   &tsr__tiles_avx2,
   &tsr__tiles_avx512,
 #endif

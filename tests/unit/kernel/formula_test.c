@@ -487,7 +487,7 @@ static void judge(int op, const char *dtype, const worst *w, double stated)
 static int64_t draws_wanted(void)
 {
   const char *millions = getenv("ULP_MILLIONS");
-  return millions ? atoll(millions) * 1000000 : test_quick() ? 200000 : 4000000;
+  return millions ? atoll(millions) * 1000000 : test_quick() ? 200000 : 1000000;
 }
 
 static test_rng rng_wanted(void)
