@@ -223,7 +223,7 @@ TSR_API tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, c
 typedef struct tsr_reduce_args {
   size_t size;
   tsr_array *x TSR_REST_BY_NAME;
-  tsr_dims dims;       /* zeros = all */
+  tsr_dims dims;       /* left out: all; TSR_NO_DIMS: no dim */
   bool keep_dims;      /* reduced dims stay with size 1 */
   tsr_array *where;    /* bool, broadcast to x: only true elements count; NULL = all */
   int64_t ddof;        /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */

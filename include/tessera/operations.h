@@ -165,8 +165,9 @@ TSR_API tsr_array *tsr_right_shift_at(tsr_array *a, tsr_operand b, const char *s
 
 /* ---- reductions ---------------------------------------------------------------------------- */
 
-/* Returns the sum, exact and rounded once; bool and i32 sum in i64; integers wrap at the end. The
- * sum of no elements is 0. Returns an array owned as results are. Local. */
+/* Returns the sum, exact and rounded once; bools and signed integers sum in i64, unsigned integers
+ * in u64; integers wrap at the end. The sum of no elements is 0. Returns an array owned as results
+ * are. Local. */
 TSR_API tsr_array *tsr_sum_at(const tsr_reduce_args *args, const char *site);
 /* Returns the product; float products may depend on the mesh (docs/NUMERICS.md). The product of no
  * elements is 1. Local. */

@@ -1,7 +1,8 @@
 /* The division of a reduction over several processes: which process combines which part, and how
  * results reach them all.
  *
- *   few elements    each process combines all that its devices get, of all that is brought
+ *   few elements    (results times members, at most FEW) each process combines all that its devices
+ *                   get, of all that is brought
  *   many            each combines a share of every result, and all get it: on one host who combined
  *                   it writes it where each wants it (together.c), so that nobody reads what
  *                   another core has just written; between hosts they copy it when all met

@@ -4,6 +4,10 @@
  *                                       | no: partition, fuse, liveness -> cache
  *   |------------- under the engine's lock: one thread ------------------|  side by side
  *
+ * A plan is looked for in three places: the plan that last made an array of the root's source line,
+ * with whose program the nodes are compared one by one; the plan used last, by bytes; the cache, by
+ * hash.
+ *
  * Marks that tracing leaves on nodes are valid under the lock only: another thread may trace the
  * same leaves.
  *

@@ -82,8 +82,9 @@ typedef struct tsr__engine {
   tsr__plan *oldest, *newest;
   tsr__plan **buckets; /* a power of two, never fewer than plans; NULL before the first */
   size_t bucket_count;
-  /* The plan that last made an array of a source line. The next terminal at that line mostly
-   * needs the same plan again, and then follows its program instead of tracing. */
+  /* The plan that last made an array of a source line. The next terminal on an array of that line
+   * mostly needs the same plan. The nodes are then compared with the plan's program, and nothing is
+   * traced or hashed. */
   tsr__plan *last[TSR__LINES];
   tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
   /* Sights whose results other processes may still write, since a run ended without all of them;

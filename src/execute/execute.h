@@ -188,8 +188,9 @@ bool tsr__refuse_fetches(tsr__value *const *values, int count, const tsr__refusa
 
 /* ---- the host looks ---------------------------------------------------------------------- */
 
-/* Each call is one meeting of all processes and covers the whole array: TSR_EUNSUPPORTED where a
- * part lies in other processes only. */
+/* Each call covers the whole array. If some process lacks a shard, the call is a run of its own
+ * in which all processes take part; otherwise no process waits. TSR_EUNSUPPORTED: only another
+ * process has a shard, and the processes share no memory. */
 
 /* Copies an array to host memory: dense C order, bool as bytes. TSR_ECANCELLED (never for
  * TSR__AT_ONCE elements or fewer). */

@@ -1,8 +1,9 @@
 /* Running a plan: its steps in order on all addressable devices.
  *
  *   values[node]              set by the step that makes the node, released after its last use
- *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage, or kept by
- *                             it as the value of a sum that is left unreduced
+ *   partials[accum][position] made by a KERNEL step, merged and freed by the ALL_REDUCE step of
+ *                             that or a later stage, or kept by that step as the value of a sum
+ *                             that is left unreduced
  *
  * All memory of a run except device memory comes from its room. */
 #include "execute/engine.h"

@@ -1,8 +1,10 @@
 /* Level 2: the table of operations, nodes, and programs (a node graph made flat).
  *
  * Users' calls make nodes (tsr_array). A terminal collects the nodes it needs into a program: a
- * flat, pointer-free, topologically ordered list that is at once the key of the plan cache, what
- * partition/ rewrites and what kernel/ fuses. Two programs with equal bytes have equal plans. */
+ * flat list in topological order, whose nodes name each other by index. It is at once the key of
+ * the plan cache, what partition/ rewrites and what kernel/ fuses. A sharding points to its mesh:
+ * equal meshes are one object. Regions are compared by content. Two programs with equal bytes have
+ * equal plans. */
 #ifndef TSR_GRAPH_GRAPH_H
 #define TSR_GRAPH_GRAPH_H
 
@@ -88,11 +90,7 @@ typedef struct tsr__operands {
                     (int)(sizeof(tsr_array *const[]){ __VA_ARGS__ } / sizeof(tsr_array *)) })
 #define TSR__IN_NONE ((tsr__operands){ NULL, 0 })
 
-/* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
- * on any error records it and returns an inert node. An inert operand is returned itself: its scope
- * knows why. `ask` carries what the op's ATTR or SOURCE rules need. It belongs to `scope`, or to
- * the innermost of the operands' where that is further in; NULL: to tsr__home_of the operands.
- * Never NULL. */
+/* Fields that a call gives beside its operands, which the op's rules read. */
 typedef struct tsr__ask {
   tsr_dtype dtype;  /* rule ATTR */
   tsr_shape shape;  /* rule SOURCE */
@@ -112,6 +110,11 @@ typedef struct tsr__ask {
   .numbers = (const tsr__num[]){ __VA_ARGS__ }, \
   .number_count = (int)(sizeof(const tsr__num[]){ __VA_ARGS__ } / sizeof(tsr__num))
 
+/* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and on
+ * any error records it and returns an inert node. An inert operand is returned itself: its scope
+ * has the error. `ask` has the fields of the op's ATTR or SOURCE rules. The node belongs to
+ * `scope`, or to the innermost of the operands' scopes where that is further in; NULL: to
+ * tsr__home_of the operands. Never NULL. */
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
 
@@ -584,7 +587,8 @@ void tsr__program_lines(const tsr__program *program, tsr__text *out);
 /* The number that a node has in that text: how many nodes but constants come before it. */
 int tsr__program_number(const tsr__program *program, int node);
 /* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules).
- * tsr__partition does so with what it is given; tests do with what it makes. */
+ * tsr__partition checks the program that it is given, tsr__partition_in only one that has a dim
+ * known at run time; tests check the result, too. */
 tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 
 /* ---- regions (region.c) ------------------------------------------------------------------ */
@@ -629,11 +633,11 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
  *
  *   LEAF             -1: there from the start
- *   TILE, FORMULA,   0 or more: computed in a kernel of this stage, but for views that move, which
- *                    are as STEP. It is the maximum over the
- *   VIEW, REDUCE     operands of: stage of one of the first three; stage + 1 of a LEAF, REDUCE or
- *                    STEP. A REDUCE accumulates there and is combined right after, or
- *                    later (tsr__meeting_stages)
+ *   TILE, FORMULA,   0 or more, the stage of the node's kernel: the maximum over the operands of
+ *   VIEW, REDUCE     their stage where a kernel computes the operand for each element, and of their
+ *                    stage + 1 for any other operand (LEAF, REDUCE, STEP ...). A view that moves
+ *                    elements is as STEP. The accumulators of a REDUCE are combined after the
+ *                    kernels of its stage, or later (tsr__meeting_stages)
  *   PART             with its operand, of which it is one result
  *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes but for those that
  *                    travel together: the maximum over the operands' stages. These run at the
@@ -642,9 +646,9 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
 int tsr__stages(const tsr__program *program, int *stage);
 
-/* In which stage the partials of each reduction meet, given what tsr__stages filled; of all else
- * the stage. Those of an earlier one wait for a later one that meets over the same axes where
- * nobody needs any of them before: they are one collective then.
+/* The stage in which the partials of each reduction are combined; for any other node its own stage.
+ * `stage` is as tsr__stages filled it. Reductions wait for a later one over the same axes where
+ * no node needs their results before: they are one collective then.
  *
  *   loss = mean(e)  stage 0    slope = sum(g(e))  stage 1    loss, read by nobody, meets in 1 */
 void tsr__meeting_stages(const tsr__program *program, const int *stage, int *meets);

@@ -1,8 +1,7 @@
 /* What an operation makes of its operands' types: the dtype and shape rules of the op table.
  *
- * Dtypes meet in the larger one of  bool < i32 < i64 < f32 < f64  (JAX's table with 64-bit types
- * on: a float of any width wins over an integer). Shapes meet as in NumPy, aligned at the
- * last dim:
+ * Two dtypes promote to the least dtype that both go into (topology/dtypes.def: JAX's table with
+ * 64-bit types on). Shapes broadcast as in NumPy, aligned at the last dim:
  *
  *     [8, 1, 5]
  *        [3, 1]   ->  [8, 3, 5]

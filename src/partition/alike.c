@@ -224,7 +224,7 @@ void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
 /* A place that uses all axes of its mesh and whose cut dims all have factors leaves nothing that
  * first places of operands could add; they are cleared, so that such questions are equal however
  * operands lie. */
-bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *map, int place)
+bool tsr__question_set_place(const tsr__flow *flow, tsr__question *q, const int8_t *map, int place)
 {
   const tsr_sharding *at = &flow->places[place];
   q->place = (uint16_t)place;

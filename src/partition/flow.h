@@ -107,11 +107,13 @@ typedef struct tsr__question {
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n);
 /* The question of a node but for place, how and lead. */
 void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out);
-/* Follows a place by the factors of `map`. True: the place takes all axes, so the operands' first
- * places do not matter. */
-bool tsr__alike_follow(const tsr__flow *flow, tsr__question *question, const int8_t *map,
-                       int place);
-/* The way that answered an equal question before, or NULL; tsr__alike_keep stores a way. */
+/* Sets the place that a question follows. True: the place uses all axes of its mesh, and each dim
+ * that it cuts has a factor in `map` that need not be whole. The operands' first places are then
+ * left out of the question. */
+bool tsr__question_set_place(const tsr__flow *flow, tsr__question *question, const int8_t *map,
+                             int place);
+/* The way that answered an equal question before, or NULL, as where dims have claims;
+ * tsr__alike_keep stores a way. */
 const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *question);
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 

@@ -1,5 +1,6 @@
 /* Partitioning turns a global program into the program of each device.
  *
+ *   inline calls (graph/inline.c) -> plan the regions of loops (loops.c) ->
  *   propagate (propagate.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand

@@ -436,15 +436,15 @@ static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
 /* ---- forward ---- */
 
 /* A place that takes all axes leaves none for other operands to join. Following such a place clears
- * the question's first places (tsr__alike_follow), since they cannot matter then. This function
- * restores them for the next place. */
+ * the question's first places (tsr__question_set_place), since they cannot matter then. This
+ * function restores them for the next place. */
 static void add_led_way(tsr__flow *flow, int n, tsr__question *q, int how, int place)
 {
   uint16_t first[TSR__FEW];
   if (!place) return;
   for (int i = 0; i < TSR__FEW; i++) first[i] = q->first[i];
   q->how = (uint8_t)how;
-  bool all = tsr__alike_follow(flow, q, q->terms->in[q->lead], place);
+  bool all = tsr__question_set_place(flow, q, q->terms->in[q->lead], place);
   if (!all || how != AS_JOINED) add_answer(flow, n, q);
   for (int i = 0; i < TSR__FEW; i++) q->first[i] = first[i];
 }
@@ -640,7 +640,7 @@ static void add_first_way(tsr__flow *flow, int n)
   int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
   q.how = placed && !meets_there(flow, n, &q, place) ? AS_ASKED : AS_WHOLE;
-  if (q.how == AS_ASKED) tsr__alike_follow(flow, &q, q.terms->out, place);
+  if (q.how == AS_ASKED) tsr__question_set_place(flow, &q, q.terms->out, place);
   add_answer(flow, n, &q);
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
@@ -710,7 +710,7 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
     tsr__alike_question(flow, o, &q);
     if (flow->failed) return;
     q.how = AS_ASKED;
-    tsr__alike_follow(flow, &q, q.terms->out, place);
+    tsr__question_set_place(flow, &q, q.terms->out, place);
     const tsr__way *way = answer_question(flow, o, &q);
     if (way) add_way(flow, o, way, asker);
   }

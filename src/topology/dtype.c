@@ -1,6 +1,6 @@
 /* Element types: dtypes.def as data, and how two of them meet.
  *
- *   bool -> i32 -> i64 -> f32 -> f64        INTO_I64: the set { i64, f32, f64 }
+ *   i32 -> i64 -> f16, bf16 -> f32 -> f64     INTO_I64: the set { i64, f16, bf16, f32, f64 }
  *
  * Invariant: INTO_x is x and all that lies above it, so the least type of a set that two types
  * share is the one whose own set is just that.

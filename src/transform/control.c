@@ -42,8 +42,8 @@ static tsr_array *fail_control(const control *c, tsr_status status, const char *
   return tsr__make_inert(c->scope, c->site);
 }
 
-/* The scope of what is given; NULL arrays are left out. *inert: one that is. With nothing given
- * there is no scope to record in; the callers' arrays are inert of no scope then. */
+/* The scope in which a result of the given arrays belongs; NULL entries are skipped, and NULL comes
+ * back where no array is given. *inert: the first inert array, or NULL. */
 static tsr_scope *scope_of(tsr_array *const *given, int count, tsr_array **inert)
 {
   tsr_array *there[TSR_MAX_ARGS + 2];
@@ -212,8 +212,8 @@ static bool check_form(const control *c, const tsr__traced *t, tsr_array *carry,
   return good;
 }
 
-/* The node, and its results as the last body gave them. How many steps there are is a number of it
- * where no type depends on it: then loops of any length share a plan. */
+/* Makes the node and returns its results in the form of the last body's. The number of steps is a
+ * number of the node where no type depends on it: then loops of any length share a plan. */
 static tsr_array *finish_control(const control *c)
 {
   tsr__loop_attr attr = c->attr;

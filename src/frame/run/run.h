@@ -178,8 +178,8 @@ void tsr__scan_forget_front(tsr_frame *df);
 tsr__source *tsr__scan_source(const tsr__visit *v);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */
 const tsr__pushed *tsr__scan_pushed(const tsr__visit *file);
-/* A column of a file that was read: without what `pushdown` drops where that is all there is.
- * Values NULL: it was not. */
+/* A column of a file that was read: whole, or else without the values of rows that `pushdown`
+ * drops. Values NULL: the column was not read. */
 tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);

@@ -248,8 +248,8 @@ static bool borrow(reading *r, int column)
 
 /* ---- rows that filters drop ---------------------------------------------------------------- */
 
-/* The whole column wins where both are there. A sparse one will do only if this terminal's
- * filters drop all that those dropped which it was read for. */
+/* The whole column comes first. A column whose reading dropped values serves only where each row
+ * that passes this terminal's filters also passed the filters of that reading. */
 tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown)
 {
   const tsr__pushed *pushed = source->pushed;

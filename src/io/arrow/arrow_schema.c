@@ -111,7 +111,7 @@ static tsr_status unsupported(const struct ArrowSchema *column, const char *text
                         s->way_out);
 }
 
-/* "d:PRECISION,SCALE" and perhaps ",BITS". */
+/* Reads ":PRECISION,SCALE" or ":PRECISION,SCALE,BITS", which follows "d"; 128 bits by default. */
 static bool read_decimal(const char *text, tsr__arrow_type *type)
 {
   /* `text` is at ':' or at a comma, which is stepped over. */

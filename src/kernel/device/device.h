@@ -4,10 +4,10 @@
  * Above kernel/ a buffer is opaque: readers of its elements call an entry of the table, and tests
  * run the laws with the devices' memory unreadable outside of them.
  *
- * A device is a shard, a queue and a memory pool, not a thread: run() covers all local devices at
- * once and cuts the work into tasks for the runtime's workers; small work runs on the calling
- * thread without waking anybody. The sub-rooms further up define kernels, partials and entries for
- * rows: fuse/schedule.h, tile/partial.h, rows/row_ops.h. */
+ * A device holds shards in a memory of its own and has no thread: run() covers all local devices at
+ * once and cuts the work into tasks for the runtime's workers; small work (SMALL_RUN in
+ * tile/interp.c) runs on the calling thread without waking anybody. The sub-rooms further up define
+ * kernels, partials and entries for rows: fuse/schedule.h, tile/partial.h, rows/row_ops.h. */
 #ifndef TSR_KERNEL_DEVICE_H
 #define TSR_KERNEL_DEVICE_H
 

@@ -1,4 +1,5 @@
-/* Exact sums: the one way Tessera adds floating-point numbers (docs/NUMERICS.md).
+/* Exact sums, as which Tessera forms sums, means and variances of floating-point numbers; matrix
+ * products round at each step (docs/NUMERICS.md).
  *
  * An accumulator holds the mathematically exact sum of the added values, as a long fixed-point
  * number, and is rounded once, ties to even, when it is read. So neither the order of the additions

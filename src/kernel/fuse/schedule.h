@@ -51,7 +51,7 @@ typedef struct tsr__schedule {
   tsr__heap *heap;
   tsr__step *steps;
   int step_count;
-  tsr__accum *accums; /* like tsr__accums, ordered so that each COMBINE's are together */
+  tsr__accum *accums; /* like tsr__accums, those of one ALL_REDUCE step together */
   int accum_count;
   int *final_main, *final_count; /* node -> accums of a reduction node; -1 = none */
   int *first_final, *next_final; /* accum -> first node that has it as main accum, node -> next
@@ -115,7 +115,7 @@ typedef struct tsr__pieces {
 /* Which part of every result of a group is finished in this process, by the first member that is
  * here, where there are no pieces. */
 typedef struct tsr__share {
-  int index, count; /* index -1: none; count 0: all of it */
+  int index, count; /* index -1: none; count 0 or 1: all of it */
   bool again;       /* peers finish and count the same share: here only the result is made */
 } tsr__share;
 

@@ -12,6 +12,8 @@ enum { WIDTH = 64 };
 
 /* ---- products ---- */
 
+/* Multiplies `runs` times one element of each line into the products of the state, and stores them
+ * each time. */
 static void multiply_reals(const tsr__scan_block *b, tsr__scan_state *state)
 {
   double x[WIDTH], *product = state->memory;

@@ -167,7 +167,7 @@ static bool new_columns(apart *a, const tsr__parts *parts, tsr__buffer **element
   return fits;
 }
 
-/* Sets lines to elements that lie one after the other in buffers of the members. */
+/* Points each line at the buffer of its key and member, where elements lie one after the other. */
 static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *elements)
 {
   for (int key = 0; key < a->keys; key++)

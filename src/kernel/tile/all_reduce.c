@@ -1,4 +1,5 @@
-/* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
+/* The all-reduce of accumulators. Members send their accumulators to the leader of their group. The
+ * leader merges them, rounds each result once and sends the result to the members.
  * A scattered result has leaders, the first members that have each piece; a result that several
  * processes finish is led by the first member in each, which finishes a share of its elements. A
  * member without an output gets no result.

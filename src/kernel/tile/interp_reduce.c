@@ -11,8 +11,9 @@ static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i
   return (code >= 0) & (code < groups) & tsr__taken(f->mask, i);
 }
 
-/* Scatters the elements that count. Under a mask they are put side by side first, without a jump: a
- * mask without a pattern would make every loop above guess wrong at every other element. */
+/* Scatters the elements that count. Under a mask the elements of types other than bool are first
+ * put side by side without a branch: a branch on a mask without a pattern is predicted wrong at
+ * every other element. Otherwise an element that is left out gets the code -1. */
 static void scatter_taken_elements(tsr__feed *f, int64_t groups, const int32_t *codes,
                                    int32_t *room)
 {
