@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -397,37 +398,36 @@ static bool make_secret(char out[33])
   return true;
 }
 
-/* Makes a folder that only this user can enter, for the socket and the reports of failures. */
-static bool make_folder(job *j, char *address, size_t size)
+/* Names the folder of the socket and of the reports of failures. */
+static bool name_folder(job *j, char *address, size_t size)
 {
   const char *base = getenv("TMPDIR");
-  snprintf(j->folder, sizeof j->folder, "%.200s/tessera-XXXXXX", base && *base ? base : "/tmp");
-  if (!mkdtemp(j->folder)) {
-    perror("tessera run: a folder for the job");
-    j->folder[0] = '\0';
-    return false;
-  }
+  char name[33];
+  if (!make_secret(name)) return false;
+  snprintf(j->folder, sizeof j->folder, "%.200s/tessera-%.8s", base && *base ? base : "/tmp", name);
   snprintf(address, size, "unix:%s/job", j->folder);
   return true;
 }
 
-static void remove_folder(const job *j)
+/* False: the folder is not empty. */
+static bool remove_folder(const job *j)
 {
   char path[300];
-  if (!*j->folder) return;
   snprintf(path, sizeof path, "%s/job", j->folder);
   unlink(path);
   snprintf(path, sizeof path, "%s/cause", j->folder);
   unlink(path);
   snprintf(path, sizeof path, "%s/cause.lost", j->folder);
   unlink(path);
-  rmdir(j->folder);
+  return !rmdir(j->folder) || errno == ENOENT;
 }
 
 /* Starts a child that removes the folder even if the tool is killed: the child waits on a pipe,
- * which closes when the tool ends. */
+ * which closes when the tool ends. The child is there before the folder. A process of the job that
+ * has not yet been killed may put a file there meanwhile. */
 static void keep_folder(job *j)
 {
+  enum { TIMES = 500, WAIT_US = 10000 };
   int ends[2];
   char byte;
   j->keeper = -1;
@@ -439,12 +439,22 @@ static void keep_folder(job *j)
     close(ends[1]);
     for (int fd = 0; fd < 3; fd++) close(fd);
     while (read(ends[0], &byte, 1) < 0 && errno == EINTR) continue;
-    remove_folder(j);
+    for (int i = 0; i < TIMES && !remove_folder(j); i++) usleep(WAIT_US);
     _exit(0);
   }
   close(ends[0]);
   if (j->keeper_id > 0) j->keeper = ends[1];
   else close(ends[1]);
+}
+
+/* Makes a folder that only this user can enter. */
+static bool make_folder(job *j, char *address, size_t size)
+{
+  bool named = name_folder(j, address, size);
+  if (named) keep_folder(j);
+  if (named && !mkdir(j->folder, 0700)) return true;
+  perror("tessera run: a folder for the job");
+  return false;
 }
 
 /* Removes the folder and waits for its keeper. */
@@ -495,7 +505,6 @@ int tool_run(const tool_args *args)
   j.goes_on = mode && (!strcmp(mode, "error") || !strcmp(mode, "shrink"));
   j.engine = tool_value(args, OPT_ENGINE);
   if (!make_folder(&j, address, sizeof address)) return TOOL_FAILED;
-  keep_folder(&j);
   if (!j.coordinator) j.coordinator = address;
   j.processes = calloc((size_t)j.count, sizeof *j.processes);
   int code = TOOL_FAILED;
