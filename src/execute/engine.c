@@ -661,9 +661,11 @@ static tsr_status run_together(tsr__exec *exec)
   return status;
 }
 
-/* Counts the bytes of a run for whose devices the host did some work. */
-static tsr_status count_host_bytes(tsr__exec *exec, int64_t before, tsr_status status)
+/* Ends a run on devices beside the CPU's: no work of it is queued any more, and the bytes that went
+ * through the host are counted. */
+static tsr_status settle_run(tsr__exec *exec, int64_t before, tsr_status status)
 {
+  tsr__devices_settle(exec->rt);
   exec->traffic.host = tsr__host_bytes(exec->rt) - before;
   return status ? status : tsr__devices_check(exec->rt, exec->error);
 }
@@ -675,7 +677,7 @@ tsr_status tsr__run_told(tsr__exec *exec)
   int64_t before = tsr__host_bytes(exec->rt);
   event.start = tsr__events_begin(exec->rt);
   tsr_status status = run_together(exec);
-  if (tsr__devices_of(exec->rt)->own) status = count_host_bytes(exec, before, status);
+  if (tsr__devices_of(exec->rt)->own) status = settle_run(exec, before, status);
   event.bytes = exec->traffic.bytes;
   tsr__events_add(exec->rt, &event);
   return status;

@@ -32,6 +32,7 @@
 #include "kernel/device/cpu.h"
 #include "kernel/rows/row_ops.h"
 #include "support/empty_devices.h"
+#include "support/late_devices.h"
 
 #define ARENA ((size_t)1 << 34)
 #define STAGING_ARENA ((size_t)1 << 36)
@@ -732,6 +733,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   tsr_status status = library.install(rt);
   tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
   if (!status && empty_asked()) return empty_install(rt);
+  if (!status && late_asked()) return late_install(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);

@@ -13,38 +13,62 @@
 
 #include "kernel/rows/row_ops.h"
 
-static void close_other(tsr_runtime *rt, void *slot)
+static size_t marks_bytes(const tsr__other *other)
 {
-  tsr__other *other = slot;
-  tsr__spares_free(&other->base.values, &rt->heap);
-  if (other->kind.close) other->kind.close(rt, other->kind.state);
+  return ((size_t)other->base.count + 1) * sizeof *other->marked;
+}
+
+static void free_other(tsr_runtime *rt, tsr__other *other)
+{
+  if (other->marked) tsr__del(&rt->heap, other->marked, marks_bytes(other));
   pthread_mutex_destroy(&other->lock);
   tsr__del(&rt->heap, other, sizeof *other);
 }
 
-/* Memory may be lent beyond the close. Devices have no threads that would have to end. */
+static void close_other(tsr_runtime *rt, void *slot)
+{
+  tsr__other *other = slot;
+  tsr__spares_free(&other->base.values, &rt->heap);
+  rt->slots[TSR__SLOT_DEVICES] = other; /* where the kind finds its state */
+  tsr__queues_settle(&other->base);
+  rt->slots[TSR__SLOT_DEVICES] = NULL;
+  if (other->kind.close) other->kind.close(rt, other->kind.state);
+  free_other(rt, other);
+}
+
+/* Memory may be lent beyond the close: work on it ends now. */
 static void leave_other(tsr_runtime *rt, void *slot)
 {
-  (void)rt, (void)slot;
+  (void)rt;
+  tsr__queues_settle(&((tsr__other *)slot)->base);
 }
 
 tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
 {
   const tsr__devices *cpu = tsr__devices_of(rt);
-  if (rt->slots[TSR__SLOT_PEERS] && !kind->ops->share)
+  /* Peers read memory at an address that is told: work on it would have to be over by then. */
+  if (rt->slots[TSR__SLOT_PEERS] && (!kind->ops->share || kind->queue))
     return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
                              "tsr_runtime_open: devices of kind %s share no memory between "
                              "processes",
                              kind->ops->kind);
   tsr__other *other = tsr__new(&rt->heap, sizeof *other);
   if (!other) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  other->rt = rt;
+  other->leaving_end = &other->leaving;
   other->kind = *kind;
   other->ops = *kind->ops;
   tsr__complete(&other->ops);
   other->base = (tsr__devices){
     .ops = &other->ops, .own = kind->ops, .count = cpu->count, .first = cpu->first
   };
+  if (kind->queue) other->ops.take = tsr__queued_take;
   pthread_mutex_init(&other->lock, NULL);
+  other->marked = tsr__new(&rt->heap, marks_bytes(other));
+  if (!other->marked) {
+    free_other(rt, other);
+    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  }
   rt->slots[TSR__SLOT_DEVICES] = other;
   rt->slot_free[TSR__SLOT_DEVICES] = close_other;
   rt->slot_leave[TSR__SLOT_DEVICES] = leave_other;

@@ -32,6 +32,10 @@
  * An own entry is called on buffers of its kind alone, and mirrors that were written to are brought
  * back before. The entry may be called by several threads at once, on one receiver too.
  *
+ * Entries may return before their work is over where the kind has queues (tsr__device_queue): the
+ * runtime then says which queue waits for which, waits before the host reads, and keeps memory until
+ * its last reader and its last writer are over (queues.c).
+ *
  * An entry without a status cannot say that the host has no memory for a mirror. The runtime then
  * keeps that error: every later run and read fails with it (tsr__devices_check). */
 #ifndef TSR_KERNEL_FALLBACK_H
@@ -40,11 +44,43 @@
 #include "kernel/device/device.h"
 #include "kernel/fuse/schedule.h"
 
+/* The queues of a kind whose entries may return before their work is over: one a device, in order.
+ *
+ *   device 0   | run | run | number 3 |
+ *   device 1   | after 3 of device 0 | copy | number 4 |      a token is a device and a number
+ *
+ * Numbers are the runtime's and ascend in each queue. An entry queues its work at the devices of
+ * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run and
+ * other entries without an answer to the host. All others, get among them, are over when they
+ * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
+ * again when the entry returns; the program, the kernel and the guesses stay until the run is over,
+ * and buffers until the work that uses them is. A kind copies the lists, counts traffic at the call,
+ * and asks no progress callback later. `error` of an ask is not written after the entry. */
+typedef struct tsr__device_queue {
+  /* All that was queued on the device until now has this number. */
+  void (*mark)(tsr_runtime *rt, int device, uint64_t number);
+  /* The highest number that is over. */
+  uint64_t (*done)(const tsr_runtime *rt, int device);
+  /* Returns when the number is over, which was given by mark. */
+  void (*await)(tsr_runtime *rt, int device, uint64_t number);
+  /* What is queued on the device from now on begins when a number of another device is over. */
+  void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
+} tsr__device_queue;
+
+/* The buffers of a kind with queues begin with this, and the kind's own fields follow. */
+typedef struct tsr__queued {
+  tsr__buffer head;
+  uint64_t here;      /* the last work of its own device that reads or writes it */
+  uint64_t elsewhere; /* the last work of other devices that reads it */
+  struct tsr__queued *next;
+} tsr__queued;
+
 /* A kind of devices, for a runtime whose CPU devices are installed. */
 typedef struct tsr__device_kind {
   const tsr__device_ops *ops;                  /* borrowed; entries may be NULL as device.h says */
   void *state;                                 /* the kind's: tsr__kind_state */
   void (*close)(tsr_runtime *rt, void *state); /* when the runtime closes; NULL: nothing to do */
+  const tsr__device_queue *queue;              /* NULL: entries are over when they return */
 } tsr__device_kind;
 
 /* Makes the runtime's devices those of a kind, as many as there are CPU devices. */
@@ -65,6 +101,15 @@ static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *e
 {
   const tsr__devices *devices = tsr__devices_of(rt);
   return devices->own ? tsr__mirrors_check(devices, error) : TSR_OK;
+}
+
+/* Waits until all queued work is over, and gives back the memory that it used. A run ends with it,
+ * as queued work uses the run's program and lists. */
+void tsr__queues_settle(const tsr__devices *devices);
+static inline void tsr__devices_settle(const tsr_runtime *rt)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  if (devices->own) tsr__queues_settle(devices);
 }
 
 /* Whether the host does some work because the devices' kind lacks it. */

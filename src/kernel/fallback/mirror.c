@@ -24,13 +24,13 @@ static void count_bytes(tsr__other *other, size_t bytes)
 
 static void bring_mirror(tsr__other *other, tsr__buffer *b)
 {
-  other->kind.ops->get(b, 0, b->data, b->bytes);
+  tsr__queued_get(other, b, 0, b->data, b->bytes);
   count_bytes(other, b->bytes);
 }
 
 static void bring_mirror_back(tsr__other *other, tsr__buffer *b)
 {
-  other->kind.ops->put(b, 0, b->data, b->bytes);
+  tsr__queued_put(other, b, 0, b->data, b->bytes);
   count_bytes(other, b->bytes);
   b->newer = false;
 }
@@ -79,6 +79,7 @@ static void touch_locked(tsr__touch *t, tsr__other *other, tsr__buffer *b, enum 
   case TSR__TOUCH_CLOSE:
     if (t->count-- > 0) close_mirror(other, b);
     break;
+  default: tsr__queues_touch(t, b, use);
   }
 }
 
@@ -91,7 +92,7 @@ void tsr__touch_buffer(tsr__touch *t, const tsr__buffer *buffer, enum tsr__use u
     t->good = t->good && t->step != TSR__TOUCH_BEFORE;
     return;
   }
-  tsr__other *other = tsr__other_of(b->rt);
+  tsr__other *other = t->other = tsr__other_of(b->rt);
   pthread_mutex_lock(&other->lock);
   touch_locked(t, other, b, use);
   pthread_mutex_unlock(&other->lock);
@@ -107,11 +108,13 @@ bool tsr__device_can(tsr__touch_fn *fn, const void *ask)
 {
   tsr__touch touch = { .step = TSR__TOUCH_BEFORE, .good = true };
   fn(&touch, ask);
+  if (touch.good && touch.other && touch.other->kind.queue) tsr__queues_begin(fn, ask);
   return touch.good;
 }
 
 void tsr__device_did(tsr__touch_fn *fn, const void *ask)
 {
+  tsr__queues_end(fn, ask);
   tsr__touch touch = { .step = TSR__TOUCH_AFTER, .good = true };
   fn(&touch, ask);
 }
@@ -156,7 +159,7 @@ bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t byte
   if (tsr__on_host(to)) return false;
   pthread_mutex_lock(&other->lock);
   bool may = !to->mirrors;
-  if (may) other->kind.ops->put(to, at, host, bytes);
+  if (may) tsr__queued_put(other, to, at, host, bytes);
   pthread_mutex_unlock(&other->lock);
   return may;
 }
@@ -167,7 +170,7 @@ bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t by
   if (tsr__on_host(from)) return false;
   pthread_mutex_lock(&other->lock);
   bool may = !from->mirrors;
-  if (may) other->kind.ops->get(from, at, host, bytes);
+  if (may) tsr__queued_get(other, from, at, host, bytes);
   pthread_mutex_unlock(&other->lock);
   return may;
 }
@@ -198,7 +201,7 @@ tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error)
   tsr__other *other = tsr__other_of(from->rt);
   tsr__buffer *to = other->ops.take(from->rt, from->device, from->bytes, error);
   if (!to) return error->status;
-  other->kind.ops->put(to, 0, from->data, from->bytes);
+  tsr__put_straight(to, 0, from->data, from->bytes);
   count_bytes(other, from->bytes);
   tsr__buffer_release(from);
   *buffer = to;

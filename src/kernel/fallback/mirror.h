@@ -20,6 +20,11 @@ typedef struct tsr__other {
   pthread_mutex_t lock; /* guards the fields of mirrors */
   _Atomic int64_t bytes;
   _Atomic bool lost; /* a mirror found no memory */
+  tsr_runtime *rt;
+  /* For a kind with queues, under the lock: the last number of all, the last of each device, and
+   * buffers without references whose work is not over, oldest first. */
+  uint64_t clock, *marked;
+  tsr__queued *leaving, **leaving_end;
 } tsr__other;
 
 static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
@@ -44,10 +49,30 @@ enum tsr__use {
 };
 
 typedef struct tsr__touch {
-  enum { TSR__TOUCH_BEFORE, TSR__TOUCH_AFTER, TSR__TOUCH_OPEN, TSR__TOUCH_CLOSE } step;
+  enum {
+    TSR__TOUCH_BEFORE,
+    TSR__TOUCH_AFTER,
+    TSR__TOUCH_OPEN,
+    TSR__TOUCH_CLOSE,
+    /* of queues: which devices write, the host waits, a device waits, a device's work has a number */
+    TSR__TOUCH_WRITERS,
+    TSR__TOUCH_AWAIT,
+    TSR__TOUCH_FOLLOW,
+    TSR__TOUCH_MARK
+  } step;
   int64_t count; /* buffers that were opened, or are to be closed */
   bool good;
+  tsr__other *other; /* of the buffers of the list; NULL: all are of host memory */
+  int device;        /* FOLLOW, MARK: whose work it is */
+  int first, last;   /* WRITERS: the range of these devices */
+  uint64_t number;   /* MARK */
 } tsr__touch;
+
+/* Whether a list may leave out the part of an ask that is another device's work. */
+static inline bool tsr__touch_skips(const tsr__touch *touch, int device)
+{
+  return touch->step >= TSR__TOUCH_FOLLOW && touch->device != device;
+}
 
 /* NULL is allowed. */
 void tsr__touch_buffer(tsr__touch *touch, const tsr__buffer *buffer, enum tsr__use use);
@@ -72,6 +97,21 @@ void tsr__mirror_drop(tsr__buffer *buffer);
  * in use. */
 bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t bytes);
 bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t bytes);
+
+/* The order of queued work (queues.c); of a kind without queues they do nothing. tsr__queues_begin
+ * comes before an own entry that uses the buffers of an ask, and waits where the entry writes none;
+ * tsr__queues_end comes after it. */
+void tsr__queues_begin(tsr__touch_fn *fn, const void *ask);
+void tsr__queues_end(tsr__touch_fn *fn, const void *ask);
+/* One step of these walks, under the lock. */
+void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use);
+/* The kind's put and get, in order, under the lock. */
+void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);
+void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
+                     size_t bytes);
+/* Entries of the table of a kind with queues: memory that is not over is not taken again. */
+tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+void tsr__queued_give(tsr__buffer *buffer);
 
 /* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays. Error:
  * TSR_ENOMEM, nothing replaced. */

@@ -41,7 +41,8 @@
 static void give_mirrored(tsr__buffer *buffer)
 {
   tsr__mirror_drop(buffer);
-  tsr__own_of(buffer->rt)->give(buffer);
+  if (tsr__other_of(buffer->rt)->kind.queue) tsr__queued_give(buffer);
+  else tsr__own_of(buffer->rt)->give(buffer);
 }
 
 /* A copy takes the place of memory that the device cannot reach. */
@@ -50,7 +51,7 @@ static tsr__buffer *adopt_copy(tsr_runtime *rt, int device, const tsr__foreign *
   tsr__error none = { .status = TSR_OK };
   tsr__buffer *buffer = tsr__own_of(rt)->take(rt, device, memory->bytes, &none);
   if (!buffer) return NULL;
-  tsr__own_of(rt)->put(buffer, 0, memory->data, memory->bytes);
+  tsr__put_straight(buffer, 0, memory->data, memory->bytes);
   if (memory->release) memory->release(memory->data, memory->user);
   return buffer;
 }
@@ -269,7 +270,8 @@ static void touch_pieces(tsr__touch *t, const tsr__piece_grid *pieces, tsr__buff
 static void touch_assembling(tsr__touch *t, const void *ask)
 {
   const assembling *a = ask;
-  for (int i = 0; i < a->count; i++) touch_pieces(t, &a->parts[i].pieces, a->from);
+  for (int i = 0; i < a->count; i++)
+    if (!tsr__touch_skips(t, a->parts[i].to->device)) touch_pieces(t, &a->parts[i].pieces, a->from);
   for (int i = 0; i < a->count; i++) tsr__touch_buffer(t, a->parts[i].to, TSR__CHANGES);
 }
 
@@ -329,6 +331,7 @@ static void touch_run(tsr__touch *t, const void *ask)
   const tsr__run *run = ask;
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
   for (int p = 0; p < run->part_count; p++) {
+    if (tsr__touch_skips(t, run->parts[p].device)) continue;
     tsr__touch_buffers(t, run->parts[p].inputs, io->input_count, TSR__READS);
     tsr__touch_buffers(t, run->parts[p].outputs, io->output_count, TSR__WRITES);
   }

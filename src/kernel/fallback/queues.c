@@ -1,0 +1,217 @@
+/* The order of queued work, for kinds of devices whose entries return before their work is over.
+ *
+ *   device 0   writes a          reads a                       writes a         number 7
+ *   device 1              reads a, which is follow(1, 0, a.here)
+ *                         and a.elsewhere = number 6    -->    follow(0, 1, 6)
+ *   host       get(a): await(0, a.here)
+ *   give(a)    when a.here of device 0 and a.elsewhere of all others are over
+ *
+ * Work is queued at the device of the buffers that it writes, so that the writer of a buffer is its
+ * own device, and its readers there need not wait. `elsewhere` stands for all other devices: numbers
+ * ascend over all queues, so that one number says "each of them up to there".
+ *
+ * Invariant: a device's `marked` is the last number that its queue was given. */
+#include "kernel/fallback/mirror.h"
+
+#include <limits.h>
+
+static tsr__queued *queued_of(const tsr__buffer *buffer)
+{
+  return (tsr__queued *)(uintptr_t)buffer;
+}
+
+static uint64_t marked_on(const tsr__other *other, int device)
+{
+  return other->marked[device - other->base.first];
+}
+
+/* The number of a device that a user of a buffer waits for: of the buffer's own device always, of
+ * the others where it writes or gives back. */
+static uint64_t number_to_await(const tsr__other *other, const tsr__buffer *b, int device,
+                                bool writes)
+{
+  const tsr__queued *q = queued_of(b);
+  if (device == b->device) return q->here;
+  uint64_t last = marked_on(other, device);
+  if (!writes) return 0;
+  return q->elsewhere < last ? q->elsewhere : last;
+}
+
+static bool is_over(const tsr__other *other, int device, uint64_t number)
+{
+  return !number || other->kind.queue->done(other->rt, device) >= number;
+}
+
+static int end_of(const tsr__other *other)
+{
+  return other->base.first + other->base.count;
+}
+
+static bool buffer_is_over(const tsr__other *other, const tsr__buffer *b)
+{
+  for (int d = other->base.first; d < end_of(other); d++)
+    if (!is_over(other, d, number_to_await(other, b, d, true))) return false;
+  return true;
+}
+
+static void await_buffer(const tsr__other *other, const tsr__buffer *b, bool writes)
+{
+  for (int d = other->base.first; d < end_of(other); d++) {
+    uint64_t number = number_to_await(other, b, d, writes);
+    if (!is_over(other, d, number)) other->kind.queue->await(other->rt, d, number);
+  }
+}
+
+/* What a device queues next begins when the buffer may be read there, or written. */
+static void follow_buffer(const tsr__other *other, int device, const tsr__buffer *b, bool writes)
+{
+  for (int d = other->base.first; d < end_of(other); d++) {
+    uint64_t number = number_to_await(other, b, d, writes);
+    if (d != device && !is_over(other, d, number))
+      other->kind.queue->follow(other->rt, device, d, number);
+  }
+}
+
+/* Gives all that the device has queued a number. */
+static uint64_t mark_device(tsr__other *other, int device)
+{
+  uint64_t number = ++other->clock;
+  other->kind.queue->mark(other->rt, device, number);
+  other->marked[device - other->base.first] = number;
+  return number;
+}
+
+static void keep_latest(uint64_t *last, uint64_t number)
+{
+  if (*last < number) *last = number;
+}
+
+static void note_use(tsr__buffer *b, int device, uint64_t number)
+{
+  tsr__queued *q = queued_of(b);
+  keep_latest(b->device == device ? &q->here : &q->elsewhere, number);
+}
+
+/* ---- walks over the buffers of an ask -------------------------------------------------------- */
+
+void tsr__queues_touch(tsr__touch *t, tsr__buffer *b, enum tsr__use use)
+{
+  bool writes = use != TSR__READS;
+  switch (t->step) {
+  case TSR__TOUCH_WRITERS:
+    if (writes && b->device < t->first) t->first = b->device;
+    if (writes && b->device > t->last) t->last = b->device;
+    break;
+  case TSR__TOUCH_AWAIT: await_buffer(t->other, b, writes); break;
+  case TSR__TOUCH_FOLLOW:
+    if (!writes || b->device == t->device) follow_buffer(t->other, t->device, b, writes);
+    break;
+  default: /* another device's result is that device's work */
+    if (!writes || b->device == t->device) note_use(b, t->device, t->number);
+  }
+}
+
+/* Lists the devices that write buffers of an ask, as a range. */
+static tsr__touch find_writers(tsr__touch_fn *fn, const void *ask)
+{
+  tsr__touch touch = { .step = TSR__TOUCH_WRITERS, .good = true, .first = INT_MAX, .last = -1 };
+  fn(&touch, ask);
+  return touch;
+}
+
+static void walk(tsr__touch_fn *fn, const void *ask, tsr__touch touch)
+{
+  touch.good = true;
+  fn(&touch, ask);
+}
+
+/* An entry that writes no buffer has an answer for the host, and is over when it returns. */
+void tsr__queues_begin(tsr__touch_fn *fn, const void *ask)
+{
+  const tsr__touch writers = find_writers(fn, ask);
+  if (writers.last < 0) walk(fn, ask, (tsr__touch){ .step = TSR__TOUCH_AWAIT });
+  for (int d = writers.first; d <= writers.last; d++)
+    walk(fn, ask, (tsr__touch){ .step = TSR__TOUCH_FOLLOW, .device = d });
+}
+
+void tsr__queues_end(tsr__touch_fn *fn, const void *ask)
+{
+  const tsr__touch writers = find_writers(fn, ask);
+  tsr__other *other = writers.other;
+  if (!other || !other->kind.queue) return;
+  for (int d = writers.first; d <= writers.last; d++) {
+    pthread_mutex_lock(&other->lock);
+    uint64_t number = mark_device(other, d);
+    pthread_mutex_unlock(&other->lock);
+    walk(fn, ask, (tsr__touch){ .step = TSR__TOUCH_MARK, .device = d, .number = number });
+  }
+}
+
+/* ---- bytes from and to the host -------------------------------------------------------------- */
+
+void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes)
+{
+  if (other->kind.queue) follow_buffer(other, to->device, to, true);
+  other->kind.ops->put(to, at, host, bytes);
+  if (other->kind.queue) note_use(to, to->device, mark_device(other, to->device));
+}
+
+void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
+                     size_t bytes)
+{
+  if (other->kind.queue) await_buffer(other, from, false);
+  other->kind.ops->get(from, at, host, bytes);
+}
+
+/* ---- memory that goes back ------------------------------------------------------------------- */
+
+/* Gives back what is over, oldest first: what is younger is rarely over before. */
+static void give_over(tsr__other *other)
+{
+  pthread_mutex_lock(&other->lock);
+  for (tsr__queued *q; (q = other->leaving) && buffer_is_over(other, &q->head);) {
+    other->leaving = q->next;
+    if (!other->leaving) other->leaving_end = &other->leaving;
+    other->kind.ops->give(&q->head);
+  }
+  pthread_mutex_unlock(&other->lock);
+}
+
+void tsr__queues_settle(const tsr__devices *devices)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  if (!other->kind.queue) return;
+  for (int d = other->base.first; d < end_of(other); d++) {
+    pthread_mutex_lock(&other->lock);
+    uint64_t last = marked_on(other, d);
+    pthread_mutex_unlock(&other->lock);
+    if (!is_over(other, d, last)) other->kind.queue->await(other->rt, d, last);
+  }
+  give_over(other);
+}
+
+tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
+{
+  tsr__error full = { .status = TSR_OK };
+  tsr__other *other = tsr__other_of(rt);
+  give_over(other);
+  tsr__buffer *buffer = other->kind.ops->take(rt, device, bytes, &full);
+  if (buffer) return buffer;
+  tsr__queues_settle(&other->base);
+  return other->kind.ops->take(rt, device, bytes, error);
+}
+
+void tsr__queued_give(tsr__buffer *buffer)
+{
+  tsr__other *other = tsr__other_of(buffer->rt);
+  pthread_mutex_lock(&other->lock);
+  bool over = buffer_is_over(other, buffer);
+  if (!over) {
+    tsr__queued *q = queued_of(buffer);
+    q->next = NULL;
+    *other->leaving_end = q;
+    other->leaving_end = &q->next;
+  }
+  pthread_mutex_unlock(&other->lock);
+  if (over) other->kind.ops->give(buffer);
+}
