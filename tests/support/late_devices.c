@@ -27,6 +27,10 @@ struct piece {
   void (*work)(piece *p); /* NULL: it waits for, or has, a number */
   int other;              /* waits for a number of it; -1: it has the number */
   uint64_t number;
+  /* Work of several devices, which begins when each has come to it: the piece that each of their
+   * queues has for it. `work` is that of `meets`, which is no piece of a queue. */
+  piece *meets;
+  int count; /* of such work: of these queues */
 };
 
 typedef struct queue {
@@ -103,8 +107,17 @@ static uint64_t draw(late_state *s)
   return s->chance;
 }
 
+/* How many queues have come to some work. */
+static int arrived(const late_state *s, const piece *work)
+{
+  int count = 0;
+  for (int i = 0; i < s->count; i++) count += s->queue[i].first && s->queue[i].first->meets == work;
+  return count;
+}
+
 static bool is_ready(const late_state *s, const piece *p)
 {
+  if (p && p->meets) return arrived(s, p->meets) == p->meets->count;
   return p && (p->work || p->other < 0 || s->queue[p->other - s->first].done >= p->number);
 }
 
@@ -120,21 +133,29 @@ static queue *ready_queue(late_state *s)
   return NULL;
 }
 
-/* The piece stays first of its queue until it is over, so that the queue is in order. */
-static void do_first_piece(late_state *s, queue *q)
+static void drop_first_piece(late_state *s, queue *q)
 {
   piece *p = q->first;
-  unsigned delay = draw(s) % 8 ? 0 : (unsigned)(draw(s) % 100);
-  pthread_mutex_unlock(&s->lock);
-  if (delay) usleep(delay);
-  if (p->work) p->work(p);
-  pthread_mutex_lock(&s->lock);
-  if (!p->work && p->other < 0) q->done = p->number;
   q->first = p->next;
   if (!q->first) q->last = &q->first;
   s->pieces--;
-  pthread_cond_broadcast(&s->changed);
   free(p);
+}
+
+/* A piece stays first of its queue until it is over, so that the queue is in order. */
+static void do_first_piece(late_state *s, queue *q)
+{
+  piece *p = q->first, *work = p->meets ? p->meets : p;
+  unsigned delay = draw(s) % 8 ? 0 : (unsigned)(draw(s) % 100);
+  pthread_mutex_unlock(&s->lock);
+  if (delay) usleep(delay);
+  if (work->work) work->work(work);
+  pthread_mutex_lock(&s->lock);
+  if (!work->work && p->other < 0) q->done = p->number;
+  if (work == p) drop_first_piece(s, q);
+  for (int i = 0; i < s->count && work != p; i++)
+    if (s->queue[i].first && s->queue[i].first->meets == work) drop_first_piece(s, &s->queue[i]);
+  pthread_cond_broadcast(&s->changed);
 }
 
 static void *late_thread(void *user)
@@ -148,6 +169,18 @@ static void *late_thread(void *user)
   }
   pthread_mutex_unlock(&s->lock);
   return NULL;
+}
+
+/* Queues work of several devices, one of each; it frees itself. */
+static void enqueue_meeting(const tsr_runtime *rt, const tsr__run_part *parts, int count,
+                            piece *work)
+{
+  work->count = count;
+  for (int i = 0; i < count; i++) {
+    piece *p = piece_new(sizeof *p, NULL);
+    p->meets = work;
+    enqueue(rt, parts[i].device, p);
+  }
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -351,21 +384,156 @@ static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__b
   enqueue(to->rt, to->device, &c->head);
 }
 
+/* ---- assemblies ------------------------------------------------------------------------------ */
+
+/* One part of an assembly. Shadows of the buffers by position follow, then the overlaps. */
+typedef struct assemble_piece {
+  piece head;
+  tsr__assembly part;
+  tsr__buffer to;
+  int positions;
+  tsr__buffer **from;
+  tsr__buffer *shadows;
+  tsr__overlap *overlaps;
+} assemble_piece;
+
+static int greater(int a, int b)
+{
+  return a > b ? a : b;
+}
+
+/* One more than the last position that has a piece of a part. */
+static int positions_of(const tsr__piece_grid *pieces)
+{
+  int last = 0;
+  for (int d = 0; d < pieces->rank; d++) {
+    int most = 0;
+    for (int i = 0; i < pieces->counts[d]; i++) most = greater(most, pieces->overlaps[d][i].offset);
+    last += most;
+  }
+  return 1 + greater(last, greater(pieces->leader, pieces->own));
+}
+
+static int overlaps_of(const tsr__piece_grid *pieces)
+{
+  int count = 0;
+  for (int d = 0; d < pieces->rank; d++) count += pieces->counts[d];
+  return count;
+}
+
+/* Buffers of positions that have no piece may be gone. */
+static void shadow_pieces(assemble_piece *a, tsr__buffer *const *from)
+{
+  const tsr__piece_grid *g = &a->part.pieces;
+  int index[TSR_MAX_RANK] = { 0 }, d;
+  for (d = 0; d < g->rank; d++)
+    if (!g->counts[d]) return;
+  do {
+    int at = 0;
+    for (d = 0; d < g->rank; d++) at += g->overlaps[d][index[d]].offset;
+    at = at == g->leader ? g->own : at;
+    if (from[at]) {
+      a->shadows[at] = shadow_of(from[at]);
+      a->from[at] = &a->shadows[at];
+    }
+    for (d = g->rank - 1; d >= 0 && ++index[d] == g->counts[d]; d--) index[d] = 0;
+  } while (d >= 0);
+}
+
+static void do_assemble(piece *p)
+{
+  assemble_piece *a = (assemble_piece *)p;
+  tsr__cpu_assemble(&a->part, 1, a->from, NULL);
+}
+
+static assemble_piece *assemble_piece_new(const tsr__assembly *part, tsr__buffer *const *from)
+{
+  size_t positions = (size_t)positions_of(&part->pieces);
+  size_t overlaps = (size_t)overlaps_of(&part->pieces);
+  size_t each = sizeof(tsr__buffer) + sizeof(tsr__buffer *);
+  assemble_piece *a =
+      piece_new(sizeof *a + positions * each + overlaps * sizeof(tsr__overlap), do_assemble);
+  a->shadows = (tsr__buffer *)(a + 1);
+  a->from = (tsr__buffer **)(a->shadows + positions);
+  a->overlaps = (tsr__overlap *)(a->from + positions);
+  a->part = *part;
+  a->part.progress = NULL;
+  a->to = shadow_of(part->to);
+  a->part.to = &a->to;
+  tsr__overlap *next = a->overlaps;
+  for (int d = 0; d < part->pieces.rank; d++) {
+    size_t count = (size_t)part->pieces.counts[d];
+    if (count) memcpy(next, part->pieces.overlaps[d], count * sizeof *next);
+    a->part.pieces.overlaps[d] = next;
+    next += count;
+  }
+  a->positions = (int)positions;
+  shadow_pieces(a, from);
+  return a;
+}
+
+/* What a part moves, counted by assembling memory that means nothing. */
+static bool count_assembly(const assemble_piece *a, tsr__traffic *traffic)
+{
+  enum { SLACK = 64 };
+  size_t most = a->to.bytes;
+  assemble_piece *copy = piece_new(sizeof *copy, NULL);
+  tsr__buffer **from = calloc((size_t)a->positions, sizeof *from);
+  tsr__buffer *shadows = calloc((size_t)a->positions, sizeof *shadows);
+  for (int p = 0; p < a->positions; p++)
+    if (a->from[p] && a->from[p]->bytes > most) most = a->from[p]->bytes;
+  most = (most / SLACK + 2) * SLACK;
+  char *memory = calloc(2, most);
+  if (!from || !shadows || !memory) abort();
+  for (int p = 0; p < a->positions; p++) {
+    if (!a->from[p]) continue;
+    shadows[p] = *a->from[p];
+    shadows[p].data = memory;
+    from[p] = &shadows[p];
+  }
+  *copy = *a;
+  copy->to.data = memory + most;
+  copy->part.to = &copy->to;
+  bool all = tsr__cpu_assemble(&copy->part, 1, from, traffic);
+  free(memory);
+  free(shadows);
+  free(from);
+  free(copy);
+  return all;
+}
+
+static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                          tsr__traffic *traffic)
+{
+  bool all = true;
+  for (int i = 0; i < count; i++) {
+    assemble_piece *a = assemble_piece_new(&parts[i], from);
+    all = count_assembly(a, traffic) && all;
+    enqueue(parts[i].to->rt, parts[i].to->device, &a->head);
+  }
+  return all;
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* One device's part of a kernel. The lists and the shadows that they point to follow. */
+/* Some parts of a kernel. The parts, their lists and the shadows that these point to follow. */
 typedef struct run_piece {
   piece head;
   tsr__run run;
-  tsr__run_part part;
-  tsr__buffer *lists[];
+  tsr__error *error; /* the runtime's own */
+  tsr__run_part parts[];
 } run_piece;
 
 static void do_run(piece *p)
 {
   run_piece *r = (run_piece *)p;
-  tsr__error error = { .status = TSR_OK };
-  if (tsr__cpu_run(&r->run, &error)) abort(); /* supports() leaves out kernels that may fail */
+  tsr__cpu_run(&r->run, r->error);
+}
+
+static void do_run_together(piece *p)
+{
+  do_run(p);
+  free(p);
 }
 
 static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *const *from, int count)
@@ -377,44 +545,58 @@ static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *con
   }
 }
 
-static void enqueue_part(const tsr__run *run, const tsr__run_part *part)
+static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int count,
+                            tsr__error *error)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
-  size_t ins = (size_t)io->input_count, outs = (size_t)io->output_count;
-  size_t each = sizeof(tsr__buffer *) + sizeof(tsr__buffer);
-  run_piece *r = piece_new(sizeof *r + (ins + outs) * each, do_run);
-  tsr__buffer *shadows = (tsr__buffer *)(r->lists + ins + outs);
-  shadow_list(r->lists, shadows, part->inputs, io->input_count);
-  shadow_list(r->lists + ins, shadows + ins, part->outputs, io->output_count);
+  size_t buffers = (size_t)io->input_count + (size_t)io->output_count, all = (size_t)count;
+  size_t of_part = sizeof *parts + buffers * (sizeof(tsr__buffer *) + sizeof(tsr__buffer));
+  run_piece *r = piece_new(sizeof *r + all * of_part, count == 1 ? do_run : do_run_together);
+  tsr__buffer *shadows = (tsr__buffer *)(r->parts + count);
+  tsr__buffer **lists = (tsr__buffer **)(shadows + all * buffers);
+  for (int p = 0; p < count; p++, shadows += buffers, lists += buffers) {
+    shadow_list(lists, shadows, parts[p].inputs, io->input_count);
+    shadow_list(lists + io->input_count, shadows + io->input_count, parts[p].outputs,
+                io->output_count);
+    r->parts[p] = parts[p];
+    r->parts[p].inputs = lists;
+    r->parts[p].outputs = lists + io->input_count;
+    r->parts[p].partials = NULL;
+  }
   r->run = *run;
-  r->part = *part;
-  r->part.inputs = r->lists;
-  r->part.outputs = r->lists + ins;
-  r->part.partials = NULL;
-  r->run.part_count = 1;
-  r->run.parts = &r->part;
+  r->run.part_count = count;
+  r->run.parts = r->parts;
   r->run.busy = NULL;
-  enqueue(run->rt, part->device, &r->head);
+  r->error = error;
+  return &r->head;
 }
 
+/* A kernel that looks up an index, which may be out of range. */
+static bool may_fail(const tsr__kernel *kernel)
+{
+  for (int i = 0; i < kernel->inst_count; i++)
+    if (kernel->insts[i].op == TSR__K_TAKE || kernel->insts[i].op == TSR__K_WITHIN) return true;
+  return false;
+}
+
+/* The first index out of range is that of all devices, which then work together. */
 static tsr_status late_run(const tsr__run *run, tsr__error *error)
 {
-  (void)error;
-  for (int p = 0; p < run->part_count; p++) enqueue_part(run, &run->parts[p]);
+  if (run->part_count > 1 && may_fail(run->kernel)) {
+    piece *all = run_piece_new(run, run->parts, run->part_count, error);
+    enqueue_meeting(run->rt, run->parts, run->part_count, all);
+    return TSR_OK;
+  }
+  for (int p = 0; p < run->part_count; p++)
+    enqueue(run->rt, run->parts[p].device, run_piece_new(run, &run->parts[p], 1, error));
   return TSR_OK;
 }
 
 /* ---- the kind -------------------------------------------------------------------------------- */
 
-/* Kernels that look up no index, which might be out of range. */
 static bool late_supports(const tsr__device_work *work)
 {
-  if (work->kind != TSR__WORK_KERNEL) return false;
-  for (int i = 0; i < work->kernel->inst_count; i++) {
-    int op = work->kernel->insts[i].op;
-    if (op == TSR__K_TAKE || op == TSR__K_WITHIN) return false;
-  }
-  return true;
+  return work->kind == TSR__WORK_KERNEL;
 }
 
 static const tsr__device_ops late_ops = { .kind = "late",
@@ -427,6 +609,7 @@ static const tsr__device_ops late_ops = { .kind = "late",
                                           .fill = late_fill,
                                           .number = late_number,
                                           .copy = late_copy,
+                                          .assemble = late_assemble,
                                           .run = late_run };
 
 static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow };
@@ -438,10 +621,11 @@ static void close_late(tsr_runtime *rt, void *slot)
   s->quit = true;
   pthread_cond_broadcast(&s->changed);
   pthread_mutex_unlock(&s->lock);
-  if (s->process == getpid()) pthread_join(s->thread, NULL);
+  bool own = s->process == getpid();
+  if (own) pthread_join(s->thread, NULL);
   for (int i = 0; i < s->count; i++) tsr__pool_close(s->queue[i].pool);
-  pthread_mutex_destroy(&s->lock);
-  pthread_cond_destroy(&s->changed);
+  if (own) pthread_mutex_destroy(&s->lock);
+  if (own) pthread_cond_destroy(&s->changed); /* else the thread of the parent waits for it */
   tsr__del(&rt->heap, s, sizeof *s + (size_t)s->count * sizeof *s->queue);
 }
 

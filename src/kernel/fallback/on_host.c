@@ -346,7 +346,9 @@ static tsr_status run_either(const tsr__run *run, tsr__error *error)
   tsr_status status = tsr__devices_check(run->rt, error);
   if (status) return status;
   if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
-    status = tsr__own_of(run->rt)->run(run, error);
+    tsr__error *late = tsr__late_error(run->rt, error);
+    if (!late) return error->status;
+    status = tsr__own_of(run->rt)->run(run, late);
     tsr__device_did(touch_run, run);
     return status;
   }

@@ -163,6 +163,55 @@ void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void
   other->kind.ops->get(from, at, host, bytes);
 }
 
+/* ---- late errors ----------------------------------------------------------------------------- */
+
+tsr__error *tsr__late_error(tsr_runtime *rt, tsr__error *of_run)
+{
+  tsr__other *other = tsr__other_of(rt);
+  if (!other->kind.queue) return of_run;
+  tsr__late_error_of *late = tsr__new(&rt->heap, sizeof *late);
+  if (!late) {
+    tsr__error_set(of_run, TSR_ENOMEM, "no memory to run a program; free some arrays");
+    return NULL;
+  }
+  late->of_run = of_run;
+  pthread_mutex_lock(&other->lock);
+  *other->errors_end = late;
+  other->errors_end = &late->next;
+  pthread_mutex_unlock(&other->lock);
+  return &late->error;
+}
+
+/* Frees the errors of a run, and returns the first of them, if there is one, in place of its own:
+ * a run that fails at a step queued nothing after it. */
+static tsr_status take_late_errors(tsr__other *other, tsr_status status, tsr__error *of_run)
+{
+  bool found = false;
+  tsr__late_error_of **at = &other->errors;
+  pthread_mutex_lock(&other->lock);
+  for (tsr__late_error_of *late; (late = *at);) {
+    if (late->of_run != of_run) {
+      at = &late->next;
+      continue;
+    }
+    if (late->error.status && !found) *of_run = late->error;
+    found = found || late->error.status;
+    *at = late->next;
+    tsr__del(&other->rt->heap, late, sizeof *late);
+  }
+  other->errors_end = at;
+  pthread_mutex_unlock(&other->lock);
+  return found ? of_run->status : status;
+}
+
+tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  if (!other->kind.queue) return status;
+  tsr__queues_settle(devices);
+  return take_late_errors(other, status, error);
+}
+
 /* ---- memory that goes back ------------------------------------------------------------------- */
 
 /* Gives back what is over, oldest first: what is younger is rarely over before. */
@@ -190,15 +239,33 @@ void tsr__queues_settle(const tsr__devices *devices)
   give_over(other);
 }
 
+/* Waits for the buffer that was released first of those that are not over. False: there is none. */
+static bool await_leaving(tsr__other *other)
+{
+  pthread_mutex_lock(&other->lock);
+  const tsr__queued *q = other->leaving;
+  if (q) await_buffer(other, &q->head, true);
+  pthread_mutex_unlock(&other->lock);
+  if (q) give_over(other);
+  return q;
+}
+
+/* Work that is queued holds memory which it would have given back if it were over: rather than take
+ * more than ever before, the host waits. So a device needs no more than if nothing were late. */
 tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
-  tsr__error full = { .status = TSR_OK };
   tsr__other *other = tsr__other_of(rt);
+  const tsr__device_ops *own = other->kind.ops;
+  tsr__error full = { .status = TSR_OK };
   give_over(other);
-  tsr__buffer *buffer = other->kind.ops->take(rt, device, bytes, &full);
+  for (tsr_memory m = own->memory(rt, device); m.now + (int64_t)bytes > m.peak;) {
+    if (!await_leaving(other)) break;
+    m = own->memory(rt, device);
+  }
+  tsr__buffer *buffer = own->take(rt, device, bytes, &full);
   if (buffer) return buffer;
-  tsr__queues_settle(&other->base);
-  return other->kind.ops->take(rt, device, bytes, error);
+  while (await_leaving(other)) continue;
+  return own->take(rt, device, bytes, error);
 }
 
 void tsr__queued_give(tsr__buffer *buffer)

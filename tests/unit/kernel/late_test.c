@@ -2,7 +2,10 @@
  * which, and when memory that is given back is taken again. */
 #include "harness.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kernel/fallback/fallback.h"
 #include "support/late_devices.h"
@@ -139,9 +142,10 @@ TEST(what_the_host_writes_waits_for_readers)
 TEST(memory_is_kept_until_its_last_reader_is_over)
 {
   world w = open_world(NULL);
-  late_hold(w.rt, true);
   tsr__buffer *a = take(&w, 0), *b = take(&w, 1);
   int64_t one = bytes_in_use(&w, 0);
+  tsr__buffer_release(take(&w, 0)); /* so that a take need not wait for memory */
+  late_hold(w.rt, true);
   w.ops->number(a, 3, N);
   copy_whole(&w, a, b);
   tsr__buffer_release(a);
@@ -149,7 +153,7 @@ TEST(memory_is_kept_until_its_last_reader_is_over)
   CHECK_I64(bytes_in_use(&w, 0), 2 * one);
   w.ops->fill(c, 0xEE);
   check_numbers(&w, b, 3);
-  tsr__devices_settle(w.rt);
+  tsr__queues_settle(tsr__devices_of(w.rt));
   CHECK_I64(bytes_in_use(&w, 0), one);
   tsr__buffer_release(b);
   tsr__buffer_release(c);
@@ -157,9 +161,26 @@ TEST(memory_is_kept_until_its_last_reader_is_over)
   close_world(&w);
 }
 
-TEST(a_take_waits_for_memory_that_is_given_back)
+/* Rather than have more of it than before. */
+TEST(a_take_waits_for_memory_on_its_way_back)
 {
-  world w = open_world(&(tsr_runtime_opts){ .memory_limit = 3 * BYTES / 2 });
+  world w = open_world(NULL);
+  late_hold(w.rt, true);
+  tsr__buffer *a = take(&w, 0);
+  for (int i = 0; i < TIMES; i++) {
+    w.ops->number(a, i, N);
+    tsr__buffer_release(a);
+    a = take(&w, 0);
+  }
+  CHECK_I64(w.ops->memory(w.rt, 0).peak, bytes_in_use(&w, 0));
+  tsr__buffer_release(a);
+  close_world(&w);
+}
+
+TEST(a_take_past_the_limit_waits_for_memory_too)
+{
+  world w = open_world(
+      &(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .memory_limit = 3 * BYTES / 2 });
   late_hold(w.rt, true);
   tsr__buffer *a = take(&w, 0);
   w.ops->number(a, 1, N);
@@ -222,6 +243,46 @@ TEST(programs_that_are_started_are_waited_for)
   close_world(&w);
 }
 
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static tsr_array *look_up(world *w, tsr_array *table, const int32_t *at, int count)
+{
+  return tsr_take(table, tsr_put(w->s, at, TSR_I32, TSR_SHAPE(count), tsr_on(w->mesh, "x")), 0);
+}
+
+/* Reads the sum of two look-ups with indices out of range, each in a kernel of its own. */
+static void read_bad_sum(world *w, char *message, size_t size)
+{
+  static const int32_t bad[] = { 0, 1, 70, 71 }, worse[] = { 90, 0, 0, 91 };
+  static const float small[] = { 1, 2 };
+  float out[4];
+  tsr_sharding cut = tsr_on(w->mesh, "x"), whole = tsr_on(w->mesh, "-");
+  tsr_array *table = tsr_put(w->s, small, TSR_F32, TSR_SHAPE(2), whole);
+  tsr_array *x = look_up(w, table, bad, 4), *y = look_up(w, table, worse, 4);
+  tsr_array *moved = tsr_reshard(tsr_reshard(x, whole), cut);
+  CHECK_I64(tsr_read(tsr_add(moved, y), out, sizeof out), TSR_EVALUE);
+  snprintf(message, size, "%s", tsr_message(w->s));
+  tsr_scope_close(w->s);
+  w->s = tsr_scope_open(w->rt);
+}
+
+/* The CPU's devices fail at once, and at the first step that fails. */
+TEST(the_first_late_error_is_told_as_that_of_cpu_devices)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  world w = open_world(NULL), cpu = { rt, tsr_scope_open(rt), tsr_mesh_make(rt, "x=2"), NULL };
+  char told[1000], expected[1000];
+  read_bad_sum(&cpu, expected, sizeof expected);
+  CHECK_STR_HAS(expected, "late_test.c");
+  for (int i = 0; i < TIMES; i++) {
+    late_hold(w.rt, i % 2);
+    read_bad_sum(&w, told, sizeof told);
+    CHECK_STR(told, expected);
+  }
+  close_world(&cpu);
+  close_world(&w);
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 TEST(a_scope_and_a_runtime_close_while_work_is_queued)
@@ -235,5 +296,26 @@ TEST(a_scope_and_a_runtime_close_while_work_is_queued)
   tsr_scope_close(w.s);
   w.s = tsr_scope_open(w.rt);
   CHECK(!tsr_is_inert(put_numbers(&w, numbers)));
+  close_world(&w);
+}
+
+/* A child has no thread that would do the work, and waits for none. */
+TEST(a_child_of_fork_closes_while_work_is_queued)
+{
+  world w = open_world(NULL);
+  late_hold(w.rt, true);
+  float numbers[N], out[N];
+  tsr_array *x = put_numbers(&w, numbers);
+  CHECK(late_pieces(w.rt) > 0);
+  pid_t child = fork();
+  if (!child) {
+    close_world(&w);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_I64(waitpid(child, &status, 0), child);
+  CHECK_I64(status, 0);
+  CHECK_STATUS(tsr_read(x, out, sizeof out), TSR_OK, w.s);
+  CHECK_I64(memcmp(out, numbers, sizeof out), 0);
   close_world(&w);
 }
