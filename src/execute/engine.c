@@ -670,12 +670,21 @@ static tsr_status settle_run(tsr__exec *exec, int64_t before, tsr_status status)
   return status ? status : tsr__devices_check(exec->rt, exec->error);
 }
 
+/* Without memory for the list the callback hears of steps that are queued. */
+static void follow_queued_steps(tsr__exec *exec)
+{
+  size_t bytes = ((size_t)exec->plan->schedule.step_count + 1) * sizeof *exec->ends;
+  if (tsr__queues_exist(tsr__devices_of(exec->rt)))
+    exec->ends = tsr__arena_new(exec->scratch, bytes);
+}
+
 /* A run that failed is recorded as well: it took its time. */
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
   int64_t before = tsr__host_bytes(exec->rt);
   event.start = tsr__events_begin(exec->rt);
+  follow_queued_steps(exec);
   tsr_status status = run_together(exec);
   if (tsr__devices_of(exec->rt)->own) status = settle_run(exec, before, status);
   event.bytes = exec->traffic.bytes;

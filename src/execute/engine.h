@@ -146,8 +146,12 @@ struct tsr__exec {
   tsr__extent *extents;            /* by accum: the rows of the domain its kernel ran over */
   struct tsr__crossing *crossings; /* the crossings of the current step that were begun */
   int step;                        /* the current step */
-  int ahead;                       /* all steps before this one are done, some of them early */
-  bool outer;                      /* a whole program's run: its last meeting may end it */
+  /* by step: the number of the work that was queued last; NULL: devices have no queues, or this is
+   * the run of a region. All steps before `over` are over on the devices. */
+  uint64_t *ends;
+  int over;
+  int ahead;  /* all steps before this one are done, some of them early */
+  bool outer; /* a whole program's run: its last meeting may end it */
   /* the traffic of the whole run that this process announces before its last step */
   int64_t promised[TSR__PEERS_NUMBERS];
   tsr__traffic traffic;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -45,7 +46,7 @@ typedef struct late_state {
   pthread_cond_t changed;
   pthread_t thread;
   pid_t process;
-  bool held, quit;
+  bool held, stalled, quit;
   int wanted; /* threads that await */
   int64_t pieces, waits;
   uint64_t chance;
@@ -125,7 +126,7 @@ static bool is_ready(const late_state *s, const piece *p)
 static queue *ready_queue(late_state *s)
 {
   int from = (int)(draw(s) % (uint64_t)s->count);
-  if (s->held && !s->wanted && !s->quit) return NULL;
+  if ((s->stalled || (s->held && !s->wanted)) && !s->quit) return NULL;
   for (int i = 0; i < s->count; i++) {
     queue *q = &s->queue[(from + i) % s->count];
     if (is_ready(s, q->first)) return q;
@@ -214,13 +215,20 @@ static uint64_t late_done(const tsr_runtime *rt, int device)
 
 static void late_await(tsr_runtime *rt, int device, uint64_t number)
 {
+  enum { WAIT_NS = 10000000, SECOND = 1000000000 };
   late_state *s = state_of(rt);
   const queue *q = queue_of(rt, device);
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += WAIT_NS;
+  until.tv_sec += until.tv_nsec / SECOND;
+  until.tv_nsec %= SECOND;
   pthread_mutex_lock(&s->lock);
   s->wanted++;
   s->waits++;
   pthread_cond_broadcast(&s->changed);
-  while (q->done < number) pthread_cond_wait(&s->changed, &s->lock);
+  while (q->done < number)
+    if (pthread_cond_timedwait(&s->changed, &s->lock, &until)) break;
   s->wanted--;
   pthread_mutex_unlock(&s->lock);
 }
@@ -660,6 +668,15 @@ void late_hold(tsr_runtime *rt, bool held)
   late_state *s = state_of(rt);
   pthread_mutex_lock(&s->lock);
   s->held = held;
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->lock);
+}
+
+void late_stall(tsr_runtime *rt, bool stalled)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  s->stalled = stalled;
   pthread_cond_broadcast(&s->changed);
   pthread_mutex_unlock(&s->lock);
 }

@@ -17,9 +17,11 @@ bool late_asked(void);
 tsr_status late_install(tsr_runtime *rt);
 /* Whether work waits until the host awaits some of it: so tests see every order without a clock. */
 void late_hold(tsr_runtime *rt, bool held);
+/* Whether nothing is done, though the host awaits it. */
+void late_stall(tsr_runtime *rt, bool stalled);
 /* Pieces of work that are queued and not over. */
 int64_t late_pieces(tsr_runtime *rt);
-/* How often the host has waited for work that was not over. */
+/* How often the host has waited for work that was not over; more often where that took long. */
 int64_t late_waits(tsr_runtime *rt);
 
 #endif

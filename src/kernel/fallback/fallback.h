@@ -62,7 +62,8 @@ typedef struct tsr__device_queue {
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
   /* The highest number that is over. */
   uint64_t (*done)(const tsr_runtime *rt, int device);
-  /* Returns when the number is over, which was given by mark. */
+  /* Returns when `done` is that much, or after some milliseconds, so that users are asked meanwhile.
+   * The number is not past the device's last. */
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
   /* What is queued on the device from now on begins when a number of another device is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
@@ -104,6 +105,13 @@ static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *e
   return devices->own ? tsr__mirrors_check(devices, error) : TSR_OK;
 }
 
+/* Whether the devices' kind has queues. The next three are for such a kind alone: the number of the
+ * work that was queued last; whether all work up to a number is over; and a wait for it, of some
+ * milliseconds at the most. */
+bool tsr__queues_exist(const tsr__devices *devices);
+uint64_t tsr__queues_clock(const tsr__devices *devices);
+bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
+void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
 /* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are what

@@ -42,6 +42,11 @@ static bool is_over(const tsr__other *other, int device, uint64_t number)
   return !number || other->kind.queue->done(other->rt, device) >= number;
 }
 
+static void await_number(const tsr__other *other, int device, uint64_t number)
+{
+  while (!is_over(other, device, number)) other->kind.queue->await(other->rt, device, number);
+}
+
 static int end_of(const tsr__other *other)
 {
   return other->base.first + other->base.count;
@@ -56,10 +61,8 @@ static bool buffer_is_over(const tsr__other *other, const tsr__buffer *b)
 
 static void await_buffer(const tsr__other *other, const tsr__buffer *b, bool writes)
 {
-  for (int d = other->base.first; d < end_of(other); d++) {
-    uint64_t number = number_to_await(other, b, d, writes);
-    if (!is_over(other, d, number)) other->kind.queue->await(other->rt, d, number);
-  }
+  for (int d = other->base.first; d < end_of(other); d++)
+    await_number(other, d, number_to_await(other, b, d, writes));
 }
 
 /* What a device queues next begins when the buffer may be read there, or written. */
@@ -163,6 +166,50 @@ void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void
   other->kind.ops->get(from, at, host, bytes);
 }
 
+/* ---- all queues ------------------------------------------------------------------------------ */
+
+bool tsr__queues_exist(const tsr__devices *devices)
+{
+  return devices->own && ((const tsr__other *)devices)->kind.queue;
+}
+
+uint64_t tsr__queues_clock(const tsr__devices *devices)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  pthread_mutex_lock(&other->lock);
+  uint64_t clock = other->clock;
+  pthread_mutex_unlock(&other->lock);
+  return clock;
+}
+
+/* What a device has to have done for all work up to a number to be over. */
+static uint64_t share_of(tsr__other *other, int device, uint64_t number)
+{
+  pthread_mutex_lock(&other->lock);
+  uint64_t last = marked_on(other, device);
+  pthread_mutex_unlock(&other->lock);
+  return number < last ? number : last;
+}
+
+bool tsr__queues_over(const tsr__devices *devices, uint64_t number)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  for (int d = other->base.first; d < end_of(other); d++)
+    if (!is_over(other, d, share_of(other, d, number))) return false;
+  return true;
+}
+
+void tsr__queues_await(const tsr__devices *devices, uint64_t number)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  for (int d = other->base.first; d < end_of(other); d++) {
+    uint64_t share = share_of(other, d, number);
+    if (is_over(other, d, share)) continue;
+    other->kind.queue->await(other->rt, d, share);
+    return;
+  }
+}
+
 /* ---- late errors ----------------------------------------------------------------------------- */
 
 tsr__error *tsr__late_error(tsr_runtime *rt, tsr__error *of_run)
@@ -230,12 +277,8 @@ void tsr__queues_settle(const tsr__devices *devices)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
   if (!other->kind.queue) return;
-  for (int d = other->base.first; d < end_of(other); d++) {
-    pthread_mutex_lock(&other->lock);
-    uint64_t last = marked_on(other, d);
-    pthread_mutex_unlock(&other->lock);
-    if (!is_over(other, d, last)) other->kind.queue->await(other->rt, d, last);
-  }
+  uint64_t last = tsr__queues_clock(devices);
+  while (!tsr__queues_over(devices, last)) tsr__queues_await(devices, last);
   give_over(other);
 }
 
@@ -246,8 +289,9 @@ static bool await_leaving(tsr__other *other)
   const tsr__queued *q = other->leaving;
   if (q) await_buffer(other, &q->head, true);
   pthread_mutex_unlock(&other->lock);
-  if (q) give_over(other);
-  return q;
+  bool some = q;
+  if (some) give_over(other);
+  return some;
 }
 
 /* Work that is queued holds memory which it would have given back if it were over: rather than take

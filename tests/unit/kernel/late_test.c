@@ -283,6 +283,75 @@ TEST(the_first_late_error_is_told_as_that_of_cpu_devices)
   close_world(&w);
 }
 
+/* ---- progress -------------------------------------------------------------------------------- */
+
+/* A callback for a run on stalled devices: once it sees work that is queued it lets the devices go
+ * on, and may stop the run. */
+typedef struct listener {
+  tsr_runtime *rt; /* NULL: not yet, or no more */
+  bool stops, seen;
+  int64_t done; /* steps that were over then */
+} listener;
+
+static bool listen(const char *what, int64_t done, int64_t total, void *user)
+{
+  listener *l = user;
+  (void)what, (void)total;
+  if (!l->rt || !late_pieces(l->rt)) return true;
+  late_stall(l->rt, false);
+  if (!l->seen) l->done = done;
+  l->seen = true;
+  return !l->stops;
+}
+
+static world open_listened(listener *l)
+{
+  return open_world(&(tsr_runtime_opts){
+      .size = sizeof(tsr_runtime_opts), .progress = listen, .progress_user = l });
+}
+
+static tsr_array *many_steps(world *w, tsr_array *x)
+{
+  for (int i = 0; i < 4; i++)
+    x = tsr_reshard(tsr_reshard(tsr_exp(x), tsr_on(w->mesh, "-")), tsr_on(w->mesh, "x"));
+  return x;
+}
+
+/* The callback is asked while the host waits, and told of steps that are over. */
+TEST(the_progress_is_that_of_steps_that_are_over)
+{
+  listener l = { 0 };
+  world w = open_listened(&l);
+  float numbers[N], out[N];
+  tsr_array *y = many_steps(&w, put_numbers(&w, numbers));
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_stall(w.rt, true);
+  l.rt = w.rt;
+  CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, w.s);
+  CHECK(l.seen);
+  CHECK_I64(l.done, 0);
+  l.rt = NULL;
+  close_world(&w);
+}
+
+TEST(a_run_that_is_stopped_waits_for_what_is_queued)
+{
+  listener l = { .stops = true };
+  world w = open_listened(&l);
+  float numbers[N], out[N];
+  tsr_array *x = put_numbers(&w, numbers), *y = many_steps(&w, x);
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_stall(w.rt, true);
+  l.rt = w.rt;
+  CHECK_I64(tsr_read(y, out, sizeof out), TSR_ECANCELLED);
+  CHECK(l.seen);
+  CHECK_I64(late_pieces(w.rt), 0);
+  l.rt = NULL;
+  CHECK_STATUS(tsr_read(x, out, sizeof out), TSR_OK, w.s);
+  CHECK_I64(memcmp(out, numbers, sizeof out), 0);
+  close_world(&w);
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 TEST(a_scope_and_a_runtime_close_while_work_is_queued)
