@@ -665,7 +665,7 @@ static tsr_status run_together(tsr__exec *exec)
  * through the host are counted. */
 static tsr_status settle_run(tsr__exec *exec, int64_t before, tsr_status status)
 {
-  status = tsr__queues_end_run(tsr__devices_of(exec->rt), status, exec->error);
+  status = tsr__queues_end_run(tsr__devices_of(exec->rt), status, exec->error, &exec->traffic);
   exec->traffic.host = tsr__host_bytes(exec->rt) - before;
   return status ? status : tsr__devices_check(exec->rt, exec->error);
 }

@@ -13,9 +13,10 @@
 #include "base/thread.h"
 #include "kernel/device/cpu.h"
 #include "kernel/fuse/kir.h"
+#include "kernel/routine/routine.h"
 #include "kernel/tile/interp.h"
 
-enum { OVERWRITTEN = 0xA5 };
+enum { OVERWRITTEN = 0xA5, MOST_DEVICES = 64 };
 
 typedef struct late_buffer {
   tsr__queued queued;
@@ -49,6 +50,7 @@ typedef struct late_state {
   bool held, stalled, quit;
   int wanted; /* threads that await */
   int64_t pieces, waits;
+  uint64_t waited; /* the number of the last wait */
   uint64_t chance;
   queue queue[]; /* one a device */
 } late_state;
@@ -173,14 +175,13 @@ static void *late_thread(void *user)
 }
 
 /* Queues work of several devices, one of each; it frees itself. */
-static void enqueue_meeting(const tsr_runtime *rt, const tsr__run_part *parts, int count,
-                            piece *work)
+static void enqueue_meeting(const tsr_runtime *rt, const int *devices, int count, piece *work)
 {
   work->count = count;
   for (int i = 0; i < count; i++) {
     piece *p = piece_new(sizeof *p, NULL);
     p->meets = work;
-    enqueue(rt, parts[i].device, p);
+    enqueue(rt, devices[i], p);
   }
 }
 
@@ -225,7 +226,8 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
   until.tv_nsec %= SECOND;
   pthread_mutex_lock(&s->lock);
   s->wanted++;
-  s->waits++;
+  s->waits += s->waited != number; /* the same wait goes on */
+  s->waited = number;
   pthread_cond_broadcast(&s->changed);
   while (q->done < number)
     if (pthread_cond_timedwait(&s->changed, &s->lock, &until)) break;
@@ -590,9 +592,11 @@ static bool may_fail(const tsr__kernel *kernel)
 /* The first index out of range is that of all devices, which then work together. */
 static tsr_status late_run(const tsr__run *run, tsr__error *error)
 {
-  if (run->part_count > 1 && may_fail(run->kernel)) {
+  if (run->part_count > 1 && run->part_count <= MOST_DEVICES && may_fail(run->kernel)) {
+    int devices[MOST_DEVICES];
+    for (int p = 0; p < run->part_count; p++) devices[p] = run->parts[p].device;
     piece *all = run_piece_new(run, run->parts, run->part_count, error);
-    enqueue_meeting(run->rt, run->parts, run->part_count, all);
+    enqueue_meeting(run->rt, devices, run->part_count, all);
     return TSR_OK;
   }
   for (int p = 0; p < run->part_count; p++)
@@ -600,11 +604,63 @@ static tsr_status late_run(const tsr__run *run, tsr__error *error)
   return TSR_OK;
 }
 
+/* ---- routines -------------------------------------------------------------------------------- */
+
+/* A routine of all its devices. The parts, their shards and the shadows of buffers follow. */
+typedef struct call_piece {
+  piece head;
+  tsr__call call;
+  tsr__error *error;
+  tsr__call_part parts[];
+} call_piece;
+
+static void do_call(piece *p)
+{
+  call_piece *c = (call_piece *)p;
+  tsr__cpu_call(&c->call, c->error);
+  free(c);
+}
+
+static void shadow_shards(tsr__shard *to, tsr__buffer *shadows, const tsr__shard *from, int count)
+{
+  for (int i = 0; i < count; i++) {
+    to[i] = from[i];
+    if (!from[i].buffer) continue;
+    shadows[i] = shadow_of(from[i].buffer);
+    to[i].buffer = &shadows[i];
+  }
+}
+
+static tsr_status late_call(const tsr__call *call, tsr__error *error)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  int ins = node->in_count, outs = node->result_count ? node->result_count : 1;
+  size_t shards = (size_t)(ins + outs), all = (size_t)call->part_count;
+  size_t of_part = sizeof *call->parts + shards * (sizeof(tsr__shard) + sizeof(tsr__buffer));
+  call_piece *c = piece_new(sizeof *c + all * of_part, do_call);
+  tsr__buffer *shadows = (tsr__buffer *)(c->parts + all);
+  tsr__shard *lists = (tsr__shard *)(shadows + all * shards);
+  int devices[MOST_DEVICES];
+  for (int p = 0; p < call->part_count; p++, lists += shards, shadows += shards) {
+    shadow_shards(lists, shadows, call->parts[p].in, ins);
+    shadow_shards(lists + ins, shadows + ins, call->parts[p].out, outs);
+    devices[p] = call->parts[p].device;
+    c->parts[p] = call->parts[p];
+    c->parts[p].in = lists;
+    c->parts[p].out = lists + ins;
+  }
+  c->call = *call;
+  c->call.parts = c->parts;
+  c->error = error;
+  enqueue_meeting(call->rt, devices, call->part_count, &c->head);
+  return TSR_OK;
+}
+
 /* ---- the kind -------------------------------------------------------------------------------- */
 
 static bool late_supports(const tsr__device_work *work)
 {
-  return work->kind == TSR__WORK_KERNEL;
+  return work->kind != TSR__WORK_ALL_REDUCE;
 }
 
 static const tsr__device_ops late_ops = { .kind = "late",
@@ -618,7 +674,8 @@ static const tsr__device_ops late_ops = { .kind = "late",
                                           .number = late_number,
                                           .copy = late_copy,
                                           .assemble = late_assemble,
-                                          .run = late_run };
+                                          .run = late_run,
+                                          .call = late_call };
 
 static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow };
 

@@ -21,7 +21,7 @@ void late_hold(tsr_runtime *rt, bool held);
 void late_stall(tsr_runtime *rt, bool stalled);
 /* Pieces of work that are queued and not over. */
 int64_t late_pieces(tsr_runtime *rt);
-/* How often the host has waited for work that was not over; more often where that took long. */
+/* How often the host has waited for work that was not over. */
 int64_t late_waits(tsr_runtime *rt);
 
 #endif

@@ -56,7 +56,7 @@ tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
   if (!other) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
   other->rt = rt;
   other->leaving_end = &other->leaving;
-  other->errors_end = &other->errors;
+  other->told_end = &other->told;
   other->kind = *kind;
   other->ops = *kind->ops;
   tsr__complete(&other->ops);

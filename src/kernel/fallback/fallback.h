@@ -55,8 +55,9 @@
  * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
  * again when the entry returns; the program, the kernel and the guesses stay until the run is over,
  * and buffers until the work that uses them is. A kind copies the lists, counts traffic at the call,
- * and asks no progress callback later. `error` of run, call and all_reduce
- * may be set until the work is over: of several the first by position. */
+ * and asks no progress callback later. The `error` of run, call and
+ * all_reduce may be set, and the traffic of the last two added, until the work is over: of several
+ * errors the first by position. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
@@ -115,8 +116,10 @@ void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
 /* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are what
- * the run has come to: an error of work that was queued takes their place, the first if several. */
-tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error);
+ * the run has come to: an error of work that was queued takes their place, the first if several.
+ * Adds the traffic that such work told. */
+tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
+                               tsr__traffic *traffic);
 
 /* Whether the host does some work because the devices' kind lacks it. */
 bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work);

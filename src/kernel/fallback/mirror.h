@@ -12,12 +12,13 @@
 
 #include "kernel/fallback/fallback.h"
 
-/* An error that an entry of a kind with queues may set until its work is over. */
-typedef struct tsr__late_error_of {
-  struct tsr__late_error_of *next;
+/* What an entry of a run tells until its work is over, on a kind with queues. */
+typedef struct tsr__late {
+  struct tsr__late *next;
   const tsr__error *of_run; /* the error of the run, which tells the runs apart */
   tsr__error error;
-} tsr__late_error_of;
+  tsr__traffic traffic;
+} tsr__late;
 
 /* Devices beside the CPU's: the slot TSR__SLOT_DEVICES. */
 typedef struct tsr__other {
@@ -32,7 +33,7 @@ typedef struct tsr__other {
    * buffers without references whose work is not over, oldest first. */
   uint64_t clock, *marked;
   tsr__queued *leaving, **leaving_end;
-  tsr__late_error_of *errors, **errors_end; /* of all runs, in the order of their entries */
+  tsr__late *told, **told_end; /* of all runs, in the order of their entries */
 } tsr__other;
 
 static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
@@ -117,9 +118,9 @@ void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use
 void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);
 void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
                      size_t bytes);
-/* The error for an own entry of a run: one that lives until the run is over where the kind has
- * queues, else the run's. NULL without memory, with the run's error set. */
-tsr__error *tsr__late_error(tsr_runtime *rt, tsr__error *of_run);
+/* Where an own entry of a run puts its error and its traffic, for a kind with queues: it lives until
+ * the run is over. NULL without memory, with the run's error set. */
+tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run);
 /* Entries of the table of a kind with queues: memory that is not over is not taken again. */
 tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__queued_give(tsr__buffer *buffer);

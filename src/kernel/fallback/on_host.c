@@ -337,6 +337,20 @@ static void touch_run(tsr__touch *t, const void *ask)
   }
 }
 
+/* What one entry tells of its work: to the run at once, or later where the kind has queues. */
+typedef struct telling {
+  tsr__error *error;
+  tsr__traffic *traffic;
+} telling;
+
+static bool open_telling(tsr_runtime *rt, telling *told)
+{
+  tsr__other *other = tsr__other_of(rt);
+  tsr__late *late = other->kind.queue ? tsr__late_new(other, told->error) : NULL;
+  if (late) *told = (telling){ &late->error, &late->traffic };
+  return late || !other->kind.queue;
+}
+
 /* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
 static tsr_status run_either(const tsr__run *run, tsr__error *error)
 {
@@ -346,9 +360,9 @@ static tsr_status run_either(const tsr__run *run, tsr__error *error)
   tsr_status status = tsr__devices_check(run->rt, error);
   if (status) return status;
   if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
-    tsr__error *late = tsr__late_error(run->rt, error);
-    if (!late) return error->status;
-    status = tsr__own_of(run->rt)->run(run, late);
+    telling told = { error, NULL };
+    if (!open_telling(run->rt, &told)) return error->status;
+    status = tsr__own_of(run->rt)->run(run, told.error);
     tsr__device_did(touch_run, run);
     return status;
   }
@@ -379,7 +393,11 @@ static tsr_status call_either(const tsr__call *call, tsr__error *error)
   tsr_status status = tsr__devices_check(call->rt, error);
   if (status) return status;
   if (!tsr__host_does(call->rt, &work) && tsr__device_can(touch_call, call)) {
-    status = tsr__own_of(call->rt)->call(call, error);
+    telling told = { error, call->traffic };
+    if (!open_telling(call->rt, &told)) return error->status;
+    tsr__call own = *call;
+    own.traffic = told.traffic;
+    status = tsr__own_of(call->rt)->call(&own, told.error);
     tsr__device_did(touch_call, call);
     return status;
   }
@@ -409,7 +427,9 @@ static tsr_status all_reduce_either(const tsr__all_reduce *combine, tsr__traffic
   tsr_status status = tsr__devices_check(combine->rt, error);
   if (status) return status;
   if (!tsr__host_does(combine->rt, &work) && tsr__device_can(touch_all_reduce, combine)) {
-    status = tsr__own_of(combine->rt)->all_reduce(combine, traffic, error);
+    telling told = { error, traffic };
+    if (!open_telling(combine->rt, &told)) return error->status;
+    status = tsr__own_of(combine->rt)->all_reduce(combine, told.traffic, told.error);
     tsr__device_did(touch_all_reduce, combine);
     return status;
   }

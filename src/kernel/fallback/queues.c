@@ -210,53 +210,55 @@ void tsr__queues_await(const tsr__devices *devices, uint64_t number)
   }
 }
 
-/* ---- late errors ----------------------------------------------------------------------------- */
+/* ---- what is told late ----------------------------------------------------------------------- */
 
-tsr__error *tsr__late_error(tsr_runtime *rt, tsr__error *of_run)
+tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
 {
-  tsr__other *other = tsr__other_of(rt);
-  if (!other->kind.queue) return of_run;
-  tsr__late_error_of *late = tsr__new(&rt->heap, sizeof *late);
+  tsr__late *late = tsr__new(&other->rt->heap, sizeof *late);
   if (!late) {
     tsr__error_set(of_run, TSR_ENOMEM, "no memory to run a program; free some arrays");
     return NULL;
   }
   late->of_run = of_run;
   pthread_mutex_lock(&other->lock);
-  *other->errors_end = late;
-  other->errors_end = &late->next;
+  *other->told_end = late;
+  other->told_end = &late->next;
   pthread_mutex_unlock(&other->lock);
-  return &late->error;
+  return late;
 }
 
-/* Frees the errors of a run, and returns the first of them, if there is one, in place of its own:
- * a run that fails at a step queued nothing after it. */
-static tsr_status take_late_errors(tsr__other *other, tsr_status status, tsr__error *of_run)
+/* Takes what the entries of a run have told: the traffic of all, and the first error, if there is
+ * one, in place of the run's own. A run that fails at a step queued nothing after it. */
+static tsr_status take_told(tsr__other *other, tsr_status status, tsr__error *of_run,
+                            tsr__traffic *traffic)
 {
   bool found = false;
-  tsr__late_error_of **at = &other->errors;
+  tsr__late **at = &other->told;
   pthread_mutex_lock(&other->lock);
-  for (tsr__late_error_of *late; (late = *at);) {
+  for (tsr__late *late; (late = *at);) {
     if (late->of_run != of_run) {
       at = &late->next;
       continue;
     }
     if (late->error.status && !found) *of_run = late->error;
     found = found || late->error.status;
+    traffic->bytes += late->traffic.bytes;
+    traffic->escapes += late->traffic.escapes;
     *at = late->next;
     tsr__del(&other->rt->heap, late, sizeof *late);
   }
-  other->errors_end = at;
+  other->told_end = at;
   pthread_mutex_unlock(&other->lock);
   return found ? of_run->status : status;
 }
 
-tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error)
+tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
+                               tsr__traffic *traffic)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
   if (!other->kind.queue) return status;
   tsr__queues_settle(devices);
-  return take_late_errors(other, status, error);
+  return take_told(other, status, error, traffic);
 }
 
 /* ---- memory that goes back ------------------------------------------------------------------- */
