@@ -524,12 +524,30 @@ static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *co
   return all;
 }
 
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* A program with its numbers, which the next turn of a loop changes. */
+typedef struct kept_program {
+  tsr__program program;
+  tsr__num *params;
+} kept_program;
+
+static void keep_program(kept_program *to, const tsr__program *from)
+{
+  size_t bytes = ((size_t)from->param_count + 1) * sizeof *to->params;
+  to->program = *from;
+  to->program.params = to->params = calloc(1, bytes);
+  if (!to->params) abort();
+  if (from->param_count) memcpy(to->params, from->params, bytes - sizeof *to->params);
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Some parts of a kernel. The parts, their lists and the shadows that these point to follow. */
 typedef struct run_piece {
   piece head;
   tsr__run run;
+  kept_program program;
   tsr__error *error; /* the runtime's own */
   tsr__run_part parts[];
 } run_piece;
@@ -538,6 +556,7 @@ static void do_run(piece *p)
 {
   run_piece *r = (run_piece *)p;
   tsr__cpu_run(&r->run, r->error);
+  free(r->program.params);
 }
 
 static void do_run_together(piece *p)
@@ -574,6 +593,8 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
     r->parts[p].partials = NULL;
   }
   r->run = *run;
+  keep_program(&r->program, run->program);
+  r->run.program = &r->program.program;
   r->run.part_count = count;
   r->run.parts = r->parts;
   r->run.busy = NULL;
@@ -610,6 +631,7 @@ static tsr_status late_run(const tsr__run *run, tsr__error *error)
 typedef struct call_piece {
   piece head;
   tsr__call call;
+  kept_program program;
   tsr__error *error;
   tsr__call_part parts[];
 } call_piece;
@@ -618,6 +640,7 @@ static void do_call(piece *p)
 {
   call_piece *c = (call_piece *)p;
   tsr__cpu_call(&c->call, c->error);
+  free(c->program.params);
   free(c);
 }
 
@@ -650,6 +673,8 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
     c->parts[p].out = lists + ins;
   }
   c->call = *call;
+  keep_program(&c->program, call->program);
+  c->call.program = &c->program.program;
   c->call.parts = c->parts;
   c->error = error;
   enqueue_meeting(call->rt, devices, call->part_count, &c->head);

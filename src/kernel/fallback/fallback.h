@@ -53,7 +53,8 @@
  * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run and
  * other entries without an answer to the host. All others, get among them, are over when they
  * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
- * again when the entry returns; the program, the kernel and the guesses stay until the run is over,
+ * again when the entry returns, and so are the numbers of a program (params); all else of program,
+ * kernel and guesses stays until the run is over,
  * and buffers until the work that uses them is. A kind copies the lists, counts traffic at the call,
  * and asks no progress callback later. The `error` of run, call and
  * all_reduce may be set, and the traffic of the last two added, until the work is over: of several
@@ -98,12 +99,13 @@ static inline int64_t tsr__host_bytes(const tsr_runtime *rt)
   return devices->own ? tsr__host_bytes_of(devices) : 0;
 }
 
-/* Error: TSR_ENOMEM once a mirror found no memory. */
-tsr_status tsr__mirrors_check(const tsr__devices *devices, tsr__error *error);
+/* Checks what the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
+ * of work that the run of `error` has queued, for which it waits. */
+tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error);
 static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
-  return devices->own ? tsr__mirrors_check(devices, error) : TSR_OK;
+  return devices->own ? tsr__read_check(devices, error) : TSR_OK;
 }
 
 /* Whether the devices' kind has queues. The next three are for such a kind alone: the number of the

@@ -118,6 +118,8 @@ void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use
 void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);
 void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
                      size_t bytes);
+/* Error: TSR_ENOMEM once a mirror found no memory. */
+tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error);
 /* Where an own entry of a run puts its error and its traffic, for a kind with queues: it lives until
  * the run is over. NULL without memory, with the run's error set. */
 tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run);

@@ -357,7 +357,7 @@ static tsr_status run_either(const tsr__run *run, tsr__error *error)
   const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
                                   .program = run->program,
                                   .kernel = run->kernel };
-  tsr_status status = tsr__devices_check(run->rt, error);
+  tsr_status status = tsr__mirrors_check(tsr__other_of(run->rt), error);
   if (status) return status;
   if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
     telling told = { error, NULL };
@@ -390,7 +390,7 @@ static tsr_status call_either(const tsr__call *call, tsr__error *error)
   const tsr__device_work work = { .kind = TSR__WORK_ROUTINE,
                                   .program = call->program,
                                   .node = call->node };
-  tsr_status status = tsr__devices_check(call->rt, error);
+  tsr_status status = tsr__mirrors_check(tsr__other_of(call->rt), error);
   if (status) return status;
   if (!tsr__host_does(call->rt, &work) && tsr__device_can(touch_call, call)) {
     telling told = { error, call->traffic };
@@ -424,7 +424,7 @@ static tsr_status all_reduce_either(const tsr__all_reduce *combine, tsr__traffic
   const tsr__device_work work = { .kind = TSR__WORK_ALL_REDUCE,
                                   .program = combine->program,
                                   .node = combine->finals[0] };
-  tsr_status status = tsr__devices_check(combine->rt, error);
+  tsr_status status = tsr__mirrors_check(tsr__other_of(combine->rt), error);
   if (status) return status;
   if (!tsr__host_does(combine->rt, &work) && tsr__device_can(touch_all_reduce, combine)) {
     telling told = { error, traffic };

@@ -252,6 +252,39 @@ static tsr_status take_told(tsr__other *other, tsr_status status, tsr__error *of
   return found ? of_run->status : status;
 }
 
+static bool has_told(tsr__other *other, const tsr__error *of_run)
+{
+  pthread_mutex_lock(&other->lock);
+  const tsr__late *late = other->told;
+  while (late && late->of_run != of_run) late = late->next;
+  pthread_mutex_unlock(&other->lock);
+  return late;
+}
+
+/* The first error of a run's entries so far, which are over. */
+static tsr_status look_at_told(tsr__other *other, tsr__error *of_run)
+{
+  tsr_status status = TSR_OK;
+  pthread_mutex_lock(&other->lock);
+  for (const tsr__late *late = other->told; late && !status; late = late->next) {
+    if (late->of_run != of_run || !late->error.status) continue;
+    *of_run = late->error;
+    status = of_run->status;
+  }
+  pthread_mutex_unlock(&other->lock);
+  return status;
+}
+
+/* A loop asks its condition, for one, and might not end if the elements before it are wrong. */
+tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  tsr_status status = tsr__mirrors_check(other, error);
+  if (status || !has_told(other, error)) return status;
+  tsr__queues_settle(devices);
+  return look_at_told(other, error);
+}
+
 tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
                                tsr__traffic *traffic)
 {

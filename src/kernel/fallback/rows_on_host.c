@@ -36,7 +36,7 @@
 /* Declares `status` of the kind's own entry or of the CPU's in mirrors. */
 #define EITHER(on, entry, touch, ask, ...)                          \
   const tsr__row_ops *own = tsr__own_of(on)->rows;                  \
-  tsr_status status = tsr__devices_check(on, error);                \
+  tsr_status status = tsr__mirrors_check(tsr__other_of(on), error); \
   if (status) return status;                                        \
   if (own && own->entry && tsr__device_can(touch, ask)) {           \
     status = own->entry(__VA_ARGS__);                               \
