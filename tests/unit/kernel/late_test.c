@@ -231,6 +231,25 @@ TEST(results_take_the_memory_of_donated_operands)
   close_world(&w);
 }
 
+static tsr_array *add_number(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[1], in[0]);
+}
+
+/* The number of a step is that of the call, though the next step has begun. */
+TEST(steps_of_a_loop_keep_their_numbers)
+{
+  world w = open_world(NULL);
+  late_hold(w.rt, true);
+  int64_t numbers[N], out[N];
+  for (int i = 0; i < N; i++) numbers[i] = 5 * i;
+  tsr_array *x = tsr_put(w.s, numbers, TSR_I64, TSR_SHAPE(N), tsr_on(w.mesh, "x"));
+  CHECK_STATUS(tsr_read(tsr_fori(0, 10, add_number, NULL, x), out, sizeof out), TSR_OK, w.s);
+  for (int i = 0; i < N; i++) CHECK_I64(out[i], numbers[i] + 45);
+  close_world(&w);
+}
+
 TEST(programs_that_are_started_are_waited_for)
 {
   world w = open_world(NULL);
@@ -280,6 +299,34 @@ TEST(the_first_late_error_is_told_as_that_of_cpu_devices)
     CHECK_STR(told, expected);
   }
   close_world(&cpu);
+  close_world(&w);
+}
+
+static tsr_array *table_is_low(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_max(tsr_take(in[1], in[0], 0)), 1);
+}
+
+static tsr_array *next_index(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[0], 1);
+}
+
+/* An index out of range reads element 0, with which the loop would go on for ever. */
+TEST(a_late_error_ends_a_loop_that_asks_its_condition)
+{
+  world w = open_world(NULL);
+  static const float zero[2];
+  static const int32_t at = 7;
+  tsr_sharding whole = tsr_on(w.mesh, "-");
+  tsr_array *table = tsr_put(w.s, zero, TSR_F32, TSR_SHAPE(2), whole);
+  tsr_array *index = tsr_put(w.s, &at, TSR_I32, TSR_SHAPE(1), whole);
+  tsr_array *found = tsr_while(table_is_low, next_index, NULL, index, .with = table);
+  int32_t out;
+  CHECK_I64(tsr_read(found, &out, sizeof out), TSR_EVALUE);
+  CHECK_STR_HAS(tsr_message(w.s), "index 7");
   close_world(&w);
 }
 
