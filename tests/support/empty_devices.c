@@ -123,7 +123,8 @@ tsr_status empty_install_with(tsr_runtime *rt, const tsr__device_ops *ops)
     state->pool[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
     if (!state->pool[i]) abort();
   }
-  return tsr__devices_add(rt, &(tsr__device_kind){ ops, state, close_empty });
+  return tsr__devices_add(rt,
+                          &(tsr__device_kind){ .ops = ops, .state = state, .close = close_empty });
 }
 
 tsr_status empty_install(tsr_runtime *rt)
