@@ -222,8 +222,9 @@ TEST(results_take_the_memory_of_donated_operands)
     tsr_array *x = put_numbers(&w, numbers);
     tsr_array *before = tsr_reshard(x, tsr_on(w.mesh, "-"));
     CHECK_STATUS(tsr_eval(&before, 1), TSR_OK, w.s);
-    tsr_donate(x);
-    CHECK_STATUS(tsr_read(tsr_neg(x), out, sizeof out), TSR_OK, w.s);
+    tsr_array *y = tsr_neg(x);
+    CHECK_STATUS(tsr_donate(x), TSR_OK, w.s);
+    CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, w.s);
     CHECK_STATUS(tsr_read(before, kept, sizeof kept), TSR_OK, w.s);
     for (int k = 0; k < N; k++) CHECK_F32_BITS(out[k], -numbers[k]);
     for (int k = 0; k < N; k++) CHECK_F32_BITS(kept[k], numbers[k]);
