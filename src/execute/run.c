@@ -749,8 +749,8 @@ static bool run_stops(tsr__exec *exec, tsr__progress *progress, int begun)
   return tsr__progress_stops(progress, 0);
 }
 
-/* Waits for one step after the other. What is queued cannot be taken back: a run that is stopped
- * waits for the rest all the same (tsr__queues_end_run). */
+/* Waits for one step after the other. Queued work cannot be taken back: a run that is stopped waits
+ * for the rest all the same (tsr__queues_end_run). */
 static tsr_status await_steps(tsr__exec *exec, tsr__progress *progress)
 {
   int count = exec->plan->schedule.step_count;

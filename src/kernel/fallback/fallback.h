@@ -33,7 +33,7 @@
  * back before. The entry may be called by several threads at once, on one receiver too.
  *
  * Entries may return before their work is over where the kind has queues (tsr__device_queue): the
- * runtime then says which queue waits for which, waits before the host reads, and keeps memory until
+ * runtime then orders the queues, waits before the host reads, and keeps memory until
  * its last reader and its last writer are over (queues.c).
  *
  * An entry without a status cannot say that the host has no memory for a mirror. The runtime then
@@ -55,7 +55,7 @@
  * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
  * again when the entry returns, and so are the numbers of a program (params); all else of program,
  * kernel and guesses stays until the run is over,
- * and buffers until the work that uses them is. A kind copies the lists, counts traffic at the call,
+ * and buffers until their work is. A kind copies the lists, counts traffic at the call,
  * and asks no progress callback later. The `error` of run, call and
  * all_reduce may be set, and the traffic of the last two added, until the work is over: of several
  * errors the first by position. */
@@ -64,10 +64,10 @@ typedef struct tsr__device_queue {
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
   /* The highest number that is over. */
   uint64_t (*done)(const tsr_runtime *rt, int device);
-  /* Returns when `done` is that much, or after some milliseconds, so that users are asked meanwhile.
+  /* Returns when `done` is that much, or after some milliseconds: users are asked meanwhile.
    * The number is not past the device's last. */
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
-  /* What is queued on the device from now on begins when a number of another device is over. */
+  /* Work that is queued on the device from now on begins when a number of another one is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
 } tsr__device_queue;
 
@@ -99,7 +99,7 @@ static inline int64_t tsr__host_bytes(const tsr_runtime *rt)
   return devices->own ? tsr__host_bytes_of(devices) : 0;
 }
 
-/* Checks what the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
+/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
  * of work that the run of `error` has queued, for which it waits. */
 tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error);
 static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
@@ -117,8 +117,8 @@ bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
 void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
-/* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are what
- * the run has come to: an error of work that was queued takes their place, the first if several.
+/* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are the
+ * run's own: an error of work that was queued takes their place, the first if several.
  * Adds the traffic that such work told. */
 tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
                                tsr__traffic *traffic);

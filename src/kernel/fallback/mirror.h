@@ -12,7 +12,8 @@
 
 #include "kernel/fallback/fallback.h"
 
-/* What an entry of a run tells until its work is over, on a kind with queues. */
+/* The error and the traffic of an entry of a run, set until its work is over: on a kind with
+ * queues. */
 typedef struct tsr__late {
   struct tsr__late *next;
   const tsr__error *of_run; /* the error of the run, which tells the runs apart */
@@ -63,7 +64,7 @@ typedef struct tsr__touch {
     TSR__TOUCH_AFTER,
     TSR__TOUCH_OPEN,
     TSR__TOUCH_CLOSE,
-    /* of queues: which devices write, the host waits, a device waits, a device's work has a number */
+    /* of queues: which devices write; the host waits; a device waits; its work has a number */
     TSR__TOUCH_WRITERS,
     TSR__TOUCH_AWAIT,
     TSR__TOUCH_FOLLOW,
@@ -120,8 +121,8 @@ void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void
                      size_t bytes);
 /* Error: TSR_ENOMEM once a mirror found no memory. */
 tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error);
-/* Where an own entry of a run puts its error and its traffic, for a kind with queues: it lives until
- * the run is over. NULL without memory, with the run's error set. */
+/* A record for an own entry of a run, on a kind with queues: it lives until the run is over. NULL
+ * without memory, with the run's error set. */
 tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run);
 /* Entries of the table of a kind with queues: memory that is not over is not taken again. */
 tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);

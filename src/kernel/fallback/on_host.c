@@ -337,7 +337,8 @@ static void touch_run(tsr__touch *t, const void *ask)
   }
 }
 
-/* What one entry tells of its work: to the run at once, or later where the kind has queues. */
+/* The places for the error and the traffic of one entry: the run's own, or those of a record where
+ * the kind has queues. */
 typedef struct telling {
   tsr__error *error;
   tsr__traffic *traffic;

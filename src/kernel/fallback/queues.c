@@ -6,8 +6,8 @@
  *   host       get(a): await(0, a.here)
  *   give(a)    when a.here of device 0 and a.elsewhere of all others are over
  *
- * Work is queued at the device of the buffers that it writes, so that the writer of a buffer is its
- * own device, and its readers there need not wait. `elsewhere` stands for all other devices: numbers
+ * Work is queued at the device of the buffers that it writes: the writer of a buffer is its own
+ * device, and its readers there need not wait. `elsewhere` stands for all other devices: numbers
  * ascend over all queues, so that one number says "each of them up to there".
  *
  * Invariant: a device's `marked` is the last number that its queue was given. */
@@ -65,7 +65,7 @@ static void await_buffer(const tsr__other *other, const tsr__buffer *b, bool wri
     await_number(other, d, number_to_await(other, b, d, writes));
 }
 
-/* What a device queues next begins when the buffer may be read there, or written. */
+/* The device's next work begins when the buffer may be read there, or written. */
 static void follow_buffer(const tsr__other *other, int device, const tsr__buffer *b, bool writes)
 {
   for (int d = other->base.first; d < end_of(other); d++) {
@@ -182,7 +182,7 @@ uint64_t tsr__queues_clock(const tsr__devices *devices)
   return clock;
 }
 
-/* What a device has to have done for all work up to a number to be over. */
+/* The number that a device has to reach for all work up to a number to be over. */
 static uint64_t share_of(tsr__other *other, int device, uint64_t number)
 {
   pthread_mutex_lock(&other->lock);
@@ -210,7 +210,7 @@ void tsr__queues_await(const tsr__devices *devices, uint64_t number)
   }
 }
 
-/* ---- what is told late ----------------------------------------------------------------------- */
+/* ---- late errors and traffic ----------------------------------------------------------------------- */
 
 tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
 {
@@ -227,8 +227,8 @@ tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
   return late;
 }
 
-/* Takes what the entries of a run have told: the traffic of all, and the first error, if there is
- * one, in place of the run's own. A run that fails at a step queued nothing after it. */
+/* Takes the records of a run's entries: the traffic of all, and the first error, if there is one,
+ * in place of the run's own. A run that fails at a step queued nothing after it. */
 static tsr_status take_told(tsr__other *other, tsr_status status, tsr__error *of_run,
                             tsr__traffic *traffic)
 {

@@ -1,5 +1,5 @@
-/* Devices whose entries return before their work is over: when the host waits, which queue waits for
- * which, and when memory that is given back is taken again. */
+/* Devices whose entries return before their work is over: when the host waits, which queue waits
+ * for which, and when memory that is given back is taken again. */
 #include "harness.h"
 
 #include <stdio.h>
