@@ -49,6 +49,8 @@ typedef struct late_state {
   pid_t process;
   bool held, stalled, quit;
   int wanted; /* threads that await */
+  /* Work begins when so many pieces are queued, drawn by chance, or a thread awaits. */
+  int64_t patience;
   int64_t pieces, waits;
   uint64_t waited; /* the number of the last wait */
   uint64_t chance;
@@ -98,7 +100,7 @@ static void enqueue(const tsr_runtime *rt, int device, piece *p)
   *q->last = p;
   q->last = &p->next;
   s->pieces++;
-  pthread_cond_broadcast(&s->changed);
+  if (s->pieces >= s->patience) pthread_cond_broadcast(&s->changed);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -128,7 +130,8 @@ static bool is_ready(const late_state *s, const piece *p)
 static queue *ready_queue(late_state *s)
 {
   int from = (int)(draw(s) % (uint64_t)s->count);
-  if ((s->stalled || (s->held && !s->wanted)) && !s->quit) return NULL;
+  bool patient = s->held || s->pieces < s->patience;
+  if ((s->stalled || (patient && !s->wanted)) && !s->quit) return NULL;
   for (int i = 0; i < s->count; i++) {
     queue *q = &s->queue[(from + i) % s->count];
     if (is_ready(s, q->first)) return q;
@@ -141,7 +144,7 @@ static void drop_first_piece(late_state *s, queue *q)
   piece *p = q->first;
   q->first = p->next;
   if (!q->first) q->last = &q->first;
-  s->pieces--;
+  if (!--s->pieces) s->patience = 1 + (int64_t)(draw(s) % 64);
   free(p);
 }
 
@@ -149,7 +152,7 @@ static void drop_first_piece(late_state *s, queue *q)
 static void do_first_piece(late_state *s, queue *q)
 {
   piece *p = q->first, *work = p->meets ? p->meets : p;
-  unsigned delay = draw(s) % 8 ? 0 : (unsigned)(draw(s) % 100);
+  unsigned delay = draw(s) % 16 ? 0 : (unsigned)(draw(s) % 100);
   pthread_mutex_unlock(&s->lock);
   if (delay) usleep(delay);
   if (work->work) work->work(work);

@@ -2,7 +2,8 @@
  * the environment the devices of each runtime are of this kind.
  *
  * A thread of the runtime does the work, one piece after the other: of a queue drawn by chance,
- * after a delay drawn by chance. Kernels without accumulators, copies, fills and what the host puts are
+ * after a delay drawn by chance, and not before the host awaits it or as much is queued as chance
+ * says. Kernels without accumulators, copies, fills and what the host puts are
  * late; the host does the rest in mirrors (src/kernel/fallback). Memory that is given back is
  * overwritten at once, so that work which still reads it has wrong values.
  *

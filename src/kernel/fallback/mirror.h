@@ -30,7 +30,7 @@ typedef struct tsr__other {
   _Atomic int64_t bytes;
   _Atomic bool lost; /* a mirror found no memory */
   tsr_runtime *rt;
-  /* For a kind with queues, under the lock: the last number of all, the last of each device, and
+  /* Under the lock, and of a kind with queues: the last number of all and of each device, and
    * buffers without references whose work is not over, oldest first. */
   uint64_t clock, *marked;
   tsr__queued *leaving, **leaving_end;

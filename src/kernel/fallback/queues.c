@@ -296,7 +296,7 @@ tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, t
 
 /* ---- memory that goes back ------------------------------------------------------------------- */
 
-/* Gives back what is over, oldest first: what is younger is rarely over before. */
+/* Gives back buffers whose work is over, oldest first: younger ones are rarely over before. */
 static void give_over(tsr__other *other)
 {
   pthread_mutex_lock(&other->lock);
