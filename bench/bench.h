@@ -9,8 +9,7 @@
 
 enum { BENCH_ROUNDS = 16 };
 
-/* Seconds by the clock; with BENCH_CLOCK=cpu those of work by this process and its ended children: then
- * a line's figures are processor times. */
+/* Seconds by the clock; with BENCH_CLOCK=cpu processor time of this process and ended children. */
 double bench_now(void);
 double bench_cpu(void); /* seconds that all threads of this process have worked */
 

@@ -60,8 +60,7 @@ static void install(tsr_runtime *rt, const opening *o)
   tsr_status status = several ? tsr__comm_share(rt) : TSR_OK;
   /* Workers of several processes on the same cores would only take them from each other. No thread
    * has been started yet. */
-  if (!status && several && !o->counted)
-    rt->opts.threads = tsr__peers_cores(rt->slots[TSR__SLOT_PEERS]);
+  if (!status && several && !o->counted) rt->opts.threads = tsr__peers_cores(tsr__peers_of(rt));
   if (!status) status = tsr__topology_install(rt, devices);
   if (!status && several) status = deal_out(rt, whose, devices);
   if (!status) status = tsr__devices_install(rt);

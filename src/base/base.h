@@ -424,6 +424,8 @@ extern const tsr_runtime tsr__inert_runtime;
 /* Records why a runtime could not be opened; the first reason is kept. Returns `status`. */
 tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
     TSR_PRINTF(3, 4);
+/* The slot_leave of a slot that has no work to end. */
+void tsr__slot_stay(tsr_runtime *rt, void *slot);
 
 /* The number of the calling thread: not 0, and never that of another thread, also of one that ended
  * before. A pthread_t is an address that a new thread may have from one that ended. */

@@ -135,6 +135,11 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
   return status;
 }
 
+void tsr__slot_stay(tsr_runtime *rt, void *slot)
+{
+  (void)rt, (void)slot;
+}
+
 /* `lent`: something was given away. Slots of memory end their work then, and stay. */
 static void free_slots(tsr_runtime *rt, bool lent)
 {

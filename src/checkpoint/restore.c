@@ -362,8 +362,8 @@ static void pack(const target *t, const place *p)
   tsr__devices_of(value->rt)->ops->from_host(&copy, p->to, value->parts[p->position]);
 }
 
-/* Also of one that is half made: what was never begun is zeros. After a failure the devices get
- * nothing, and the caller releases the values. */
+/* Ends a target, also one that is half made: the places that were never begun are zeros. After a
+ * failure the devices get nothing, and the caller releases the values. */
 static void end_target(read_job *job, target *t)
 {
   int64_t rank = t->entry ? t->entry->shape.rank : 0;

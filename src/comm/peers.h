@@ -62,6 +62,11 @@ typedef struct tsr__peers_start {
  * engines; TSR_ENOMEM, TSR_EIO. Collective. */
 tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, tsr__error *error);
 
+/* The other processes of a runtime; NULL: there are none, or none can be reached. */
+static inline tsr__peers *tsr__peers_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_PEERS];
+}
 int tsr__peers_index(const tsr__peers *peers);
 int tsr__peers_count(const tsr__peers *peers);
 /* How many cores there are for each of those that share this process's; 1 or more. */

@@ -115,7 +115,7 @@ tsr_status tsr__comm_share(tsr_runtime *rt)
                                    .engine = engine,
                                    .shrinks = role->on_failure == TSR__ON_FAILURE_SHRINK };
   if (!tsr__peers_install(rt, &start, &error)) {
-    const tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+    const tsr__peers *peers = tsr__peers_of(rt);
     char text[500];
     tsr__peers_describe(peers, text, sizeof text);
     tsr__log(rt, TSR_LOG_INFO, "process", "%s", text);

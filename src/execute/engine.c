@@ -88,6 +88,19 @@ static tsr__engine *engine_of(const tsr_runtime *rt)
   return rt->slots[TSR__SLOT_PLANS];
 }
 
+/* ---- errors ---- */
+
+tsr_status tsr__no_memory_to_run(const tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+}
+
+tsr_status tsr__no_memory_to_combine(const tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM,
+                        "no memory to combine the results of several processes; free some arrays");
+}
+
 /* ---- making a plan ---- */
 
 /* The count is one more than the accumulators, as no allocation may be of 0 bytes. */
@@ -504,7 +517,7 @@ static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__operands roots
   }
   return TSR_OK;
 no_memory:
-  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+  return tsr__no_memory_to_run(exec);
 }
 
 /* Undoes bind(), however far it came. */
@@ -947,17 +960,6 @@ static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
   tsr__type_add(out, (tsr_dtype)x->dtype, &shape, &program->shardings[x->sharding]);
   tsr__text_add(out, ": reads %d array%s (%lld bytes), stores %d\n", g->in_count,
                 g->in_count == 1 ? "" : "s", (long long)bytes, made);
-}
-
-tsr_status tsr__no_memory_to_run(const tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
-}
-
-tsr_status tsr__no_memory_to_combine(const tsr__exec *exec)
-{
-  return tsr__error_set(exec->error, TSR_ENOMEM,
-                        "no memory to combine the results of several processes; free some arrays");
 }
 
 /* The steps that compute, in their order. Kernels are numbered; routines are named. */

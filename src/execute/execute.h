@@ -108,8 +108,6 @@ int64_t tsr__value_true(const tsr__value *value, int position);
 
 /* ---- parts of other processes (sight.c) -------------------------------------------------- */
 
-/* The other processes of a runtime; NULL: there are none, or none can be reached. */
-tsr__peers *tsr__peers_of(const tsr_runtime *rt);
 /* The device of a position; an array without a mesh lies on the first device of each process. */
 static inline int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding,
                                    int position)

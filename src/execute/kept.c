@@ -69,8 +69,7 @@ static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **
   }
   int64_t count = tsr__box_count(&to, shape.rank);
   int64_t *list = tsr__arena_new(exec->scratch, (size_t)(count + 1) * sizeof *list);
-  if (!list)
-    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+  if (!list) return tsr__no_memory_to_run(exec);
   for (int64_t i = 0; i < count; i++) {
     list[i] = at;
     int d = shape.rank - 1;

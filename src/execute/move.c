@@ -19,7 +19,7 @@ typedef struct pieces {
   int to_position;
   bool away; /* a piece is another process's */
   tsr__progress *progress;
-  const tsr__sight *wants; /* pieces are asked for, to be copied later; NULL: copied */
+  bool requests; /* pieces are requested, to be copied later */
   tsr__traffic traffic;
   tsr_box want; /* the box that the target position takes */
 } pieces;
@@ -53,7 +53,7 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
   /* The position may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
-  if (near >= 0 && p->wants) tsr__sight_want_box(p->from->parts[near], &copy);
+  if (near >= 0 && p->requests) tsr__sight_want_box(p->from->parts[near], &copy);
   else if (near >= 0)
     tsr__devices_of(p->exec->rt)
         ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->traffic);
@@ -321,7 +321,7 @@ static tsr_status want_pieces(reshard_job *job, const tsr__sight *sight, tsr__er
                       .from = m->from,
                       .to = m->to,
                       .to_position = p,
-                      .wants = sight,
+                      .requests = true,
                       .progress = job->progress };
       if (tsr__value_near(m->to, tsr__replica_leader(&m->to->sharding, p)) != p) continue;
       tsr__reshard_want(&m->move, p, &mine.want);
@@ -464,7 +464,7 @@ typedef struct shifting {
   int to_position;
   tsr__value *to;
   tsr__progress *progress;
-  const tsr__sight *wants; /* pieces are requested, to be copied later; NULL: copied */
+  bool requests; /* pieces are requested, to be copied later */
 } shifting;
 
 /* Runs on the thread of the run (shift_one), so that traffic and error are the run's own. */
@@ -487,7 +487,7 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
                          .to_start = piece->to_start,
                          .size = piece->size,
                          .progress = s->progress };
-  if (s->wants) {
+  if (s->requests) {
     tsr__sight_want_box(from->parts[near], &copy);
     return;
   }
@@ -505,7 +505,7 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   tsr__layout layout = { (tsr_dtype)g->dtype, &shape, tsr__sharding_of(exec, node), NULL };
   tsr__viewed viewed;
   if (!tsr__shift_of(exec->program, node, exec->scratch, &viewed))
-    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+    return tsr__no_memory_to_run(exec);
   const tsr__value **from = tsr__arena_new(exec->scratch, (size_t)g->in_count * sizeof *from);
   tsr__value *to = from ? tsr__value_new(exec->rt, &layout, exec->error) : NULL;
   if (!from) tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program");
@@ -516,7 +516,7 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   if (tsr__see_pieces(exec->rt, from, g->in_count, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   for (int p = 0; p < to->part_count && tsr__sight_is_far(&sight); p++) {
-    shifting job = { exec, from, p, to, &progress, &sight };
+    shifting job = { exec, from, p, to, &progress, true };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
   }
   tsr_status came = tsr__sight_come(&sight, exec->error);
@@ -524,7 +524,7 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   /* Positions are served one after another: views that move are mostly few elements at the
    * borders. */
   for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
-    shifting job = { exec, from, p, to, &progress, NULL };
+    shifting job = { exec, from, p, to, &progress, false };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
   }
   if (atomic_load(&progress.stop)) tsr__cancelled(exec->error, progress.what);
@@ -724,13 +724,13 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   tsr__sight sight = { .rt = exec->rt };
   if (tsr__see_pieces(exec->rt, &from, 1, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .wants = &sight };
+  pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .requests = true };
   for (job.to_position = 0; job.to_position < to->part_count && tsr__sight_is_far(&sight);
        job.to_position++)
     if (to->parts[job.to_position]) gather_ragged_rows(&job);
   tsr_status came = tsr__sight_come(&sight, exec->error);
   if (came) return tsr__unsee(&sight, came, exec->error);
-  job.wants = NULL;
+  job.requests = false;
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_ragged_rows(&job);
   exec->traffic.bytes += job.traffic.bytes;

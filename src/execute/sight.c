@@ -11,17 +11,13 @@
  * Whether a value needs all this follows from its sharding alone, so that either all processes
  * meet or none. */
 #include "execute/engine.h"
+#include "kernel/fallback/fallback.h"
 
 /* More than LARGE_BYTES is not left published until the next meeting, which may be far off: all
  * wait until everybody has read (tsr__unsee). */
 enum { LARGE_BYTES = 1 << 26, NOTE_BYTES = 1024, PART_UNIT = 64 };
 /* A place is the handle of a part or, with this bit, its offset in the note. */
 #define INSIDE (UINT64_C(1) << 63)
-
-tsr__peers *tsr__peers_of(const tsr_runtime *rt)
-{
-  return rt->slots[TSR__SLOT_PEERS];
-}
 
 /* Compares the process of each device with that of the first device of its group along these
  * axes. */
@@ -656,6 +652,7 @@ tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
   bool met = sight->made != NULL;
+  if (!status) status = tsr__devices_check(sight->rt, error);
   if (!met) return status;
   status = tsr__unsee(sight, status, error);
   return tsr__peers_leave(peers, status, error);

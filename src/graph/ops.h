@@ -41,8 +41,7 @@ enum tsr__dtype_rule {
   TSR__DT_SUM,
   TSR__DT_RESULT
 };
-/* How a row is computed: which column its kernel is. For graph/ alone: others ask by the functions
- * below what they want to know. */
+/* The kernel column of a row. Only graph/ reads it; other rooms ask the functions below. */
 enum tsr__lowering {
   TSR__LOW_LEAF,
   TSR__LOW_TILE,
@@ -65,7 +64,8 @@ struct tsr__viewing;
 struct tsr__types;
 struct tsr__ask;
 
-/* What a view shows of its operand `i`, given that they are aligned at the last dim (views.c). */
+/* Makes the part of a view that its operand `i` has, from one that is aligned at the last dim
+ * (views.c). */
 typedef void tsr__view_fn(const struct tsr__program *program, const struct tsr__gnode *node, int i,
                           struct tsr__viewing *view);
 /* The shape of a result of operands of these types (infer.c). */
@@ -74,7 +74,7 @@ typedef tsr_status tsr__shape_fn(tsr__op op, struct tsr__types in, const struct 
 /* The flops of a node: of all devices, or of the first position (flops.c). */
 typedef double tsr__flops_fn(const struct tsr__program *program, int node, bool local);
 
-/* A row; its fields are the columns of ops.def, which says what each means. */
+/* A row. ops.def has the meaning of each column. */
 typedef struct tsr__opinfo {
   const char *name;
   uint16_t least, most; /* operands; most may be TSR__MANY */
@@ -86,9 +86,9 @@ typedef struct tsr__opinfo {
   const char *factors;
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
-  uint8_t prefix[2];   /* scans: bytes of what is before a piece of a line: of floats, of others */
-  uint16_t least_cut;  /* shorter dims that elements cross (~) must be whole */
-  uint8_t negated;     /* tsr__negated */
+  uint8_t prefix[2];  /* scans: bytes of the state before a piece of a line: of floats, of others */
+  uint16_t least_cut; /* dims that elements cross (~) are whole if they are shorter */
+  uint8_t negated;    /* tsr__negated */
   bool needs_one;
   bool scales;      /* with a number, it scales its operand */
   bool reads_parts; /* operand 0 may lie where devices made it */
@@ -97,7 +97,7 @@ typedef struct tsr__opinfo {
   uint16_t on_bools, square, joins; /* tsr__op; 0: none */
   const char *sign;
   tsr__shape_fn *shape;
-  tsr__view_fn *view;   /* of those that are views */
+  tsr__view_fn *view;   /* NULL: the row is no view */
   tsr__flops_fn *flops; /* NULL: computes nothing */
 } tsr__opinfo;
 
@@ -105,74 +105,74 @@ extern const tsr__opinfo tsr__ops[TSR__OPS];
 
 /* ---- questions about a row ------------------------------------------------------------------- */
 
-/* Has a value, a number or an argument. */
+/* The row is a value, a number or an argument. */
 static inline bool tsr__is_leaf(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_LEAF;
 }
 
-/* Takes one of the results of its operand out, which the operand makes. */
+/* The row is one of the results of its operand, which makes it. */
 static inline bool tsr__takes_result(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_PART;
 }
 
-/* Computed element by element, of its operands or of positions: what a kernel can do where no
- * table lies with other devices. */
+/* The row computes each element from those of its operands or from its position. A kernel can do
+ * so unless other devices have a part of its table. */
 static inline bool tsr__is_elementwise(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_TILE || tsr__ops[op].lowering == TSR__LOW_FORMULA;
 }
 
-/* Shows elements of its operands, elsewhere. */
+/* The row shows elements of its operands at other places. */
 static inline bool tsr__is_view(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_VIEW;
 }
 
-/* Joins elements by an accumulator. */
+/* The row joins elements by an accumulator. */
 static inline bool tsr__is_reduction(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_REDUCE;
 }
 
-/* Work of a device on whole shards. */
+/* The row is work of a device on whole shards. */
 static inline bool tsr__is_routine(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_ROUTINE;
 }
 
-/* A step of the executor, of sizes that a run decides or of communication. */
+/* The row is a step of the executor: communication, or sizes that a run decides. */
 static inline bool tsr__is_step(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_STEP;
 }
 
-/* Its first region stands in its place before it is planned. */
+/* The row's first region takes its place before it is planned. */
 static inline bool tsr__is_call(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_REGION;
 }
 
-/* Mapping over its axis takes its place. */
+/* Mapping over the row's axis takes its place. */
 static inline bool tsr__is_named(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_NAMED;
 }
 
-/* Its shape was given at the call and does not follow from operands. */
+/* The call gives the shape, which does not follow from operands. */
 static inline bool tsr__shape_is_given(int op)
 {
   return tsr__is_leaf(op) || tsr__ops[op].source;
 }
 
-/* Whether two rows are computed by the same sort of work: one is a step where the other is, ... */
+/* Whether two rows have the same kernel column: both are views, both are steps, ... */
 static inline bool tsr__same_work(int a, int b)
 {
   return tsr__ops[a].lowering == tsr__ops[b].lowering;
 }
 
-/* Its rows are others than its operand's: dim 0 is known at run time. */
+/* The result has other rows than the operand: the size of dim 0 is known at run time. */
 static inline bool tsr__moves_rows(int op)
 {
   return tsr__ops[op].ragged || tsr__ops[op].even;

@@ -146,7 +146,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   if (!cpu->pools) cpu->base.count = 0;
   bool complete = cpu->pools != NULL;
   /* Other processes read devices' memory in place. */
-  tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+  tsr__peers *peers = tsr__peers_of(rt);
   for (int i = 0; i < cpu->base.count; i++) {
     cpu->pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
     complete = complete && cpu->pools[i];
@@ -164,5 +164,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   rt->slot_free[TSR__SLOT_HOST] = cpu_free;
   rt->slot_leave[TSR__SLOT_HOST] = cpu_leave;
   rt->slots[TSR__SLOT_DEVICES] = &cpu->base;
+  /* The devices are a part of the slot HOST, which ends their work. */
+  rt->slot_leave[TSR__SLOT_DEVICES] = tsr__slot_stay;
   return TSR_OK;
 }

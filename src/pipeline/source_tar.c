@@ -476,18 +476,18 @@ typedef struct tar_making {
   tsr_scope *scope;
   const tsr_tar_args *args;
   tar_source made;
-  tsr__column columns[TSR__MAX_COLUMNS];
+  tsr__column asked[TSR__MAX_COLUMNS], columns[TSR__MAX_COLUMNS];
   int count;
 } tar_making;
 
-/* Fields, places and columns of a source whose files were walked along. */
+/* Fields, places and columns of a source whose files were walked along. Fields that the call named
+ * are in `asked` already. */
 static tsr_status make_schema(tar_making *m, tsr__error *error)
 {
-  tsr__column asked[TSR__MAX_COLUMNS];
+  tsr__column *asked = m->asked;
   tsr__arena *arena = &m->scope->arena;
   tar_source *t = &m->made;
-  t->field_count = m->args->fields[0].name ? tsr__columns_of(m->args->fields, asked, error)
-                                           : first_fields(t, arena, asked, error);
+  if (!t->field_count) t->field_count = first_fields(t, arena, asked, error);
   for (int i = 0; i < t->field_count && !error->status; i++) {
     t->field[i].name = tsr__arena_text(arena, asked[i].name, strlen(asked[i].name));
     if (!t->field[i].name) tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
@@ -532,10 +532,10 @@ tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path, const tsr_ta
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) && !path)
     tsr__error_set(&error, TSR_EARG, "the path is NULL; give the path of a file");
-  /* Fields are judged before the file is opened, as other sources judge theirs. */
-  tsr__column columns[TSR_MAX_FIELDS];
-  if (!error.status && args.fields[0].name) tsr__columns_of(args.fields, columns, &error);
   tar_making m = { .scope = scope, .args = &args };
+  /* Fields are judged before the file is opened, as other sources judge theirs. */
+  if (!error.status && args.fields[0].name)
+    m.made.field_count = tsr__columns_of(args.fields, m.asked, &error);
   if (!error.status) return tar_of(&m, path, site);
   return tsr__records_refused(scope, site, call, &error);
 }

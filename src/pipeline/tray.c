@@ -1,7 +1,7 @@
-/* Where the rows of a batch go: straight into the staging buffers of the devices' shards where a
- * device's row is a record's bytes (on CPU devices that is the shard itself), and by way of a field
- * in host memory where it is not (bools, which are bits on devices, and fields whose other dims are
- * sharded).
+/* The way of a batch's rows to devices: straight into the staging buffers of the devices' shards
+ * where a device's row is a record's bytes (on CPU devices that is the shard itself), and by way of
+ * a field in host memory where it is not (bools, which are bits on devices, and fields whose other
+ * dims are sharded).
  *
  *   rows   0        3        6     8      10 rows of a field over data=4
  *   edges  |        |        |     |   |  where any field's shard ends

@@ -61,37 +61,37 @@ static inline int tsr__size_log(int64_t bytes)
   for (int dtype = 1; dtype < TSR__DTYPES; dtype++) \
     if (tsr__dtype_known((tsr_dtype)dtype))
 
-/* Its numbers are doubles: tsr__dtype_get_real and tsr__dtype_put_real, and `f` of a tsr__num. */
+/* The type's numbers are doubles: those of tsr__dtype_get_real and _put_real, `f` of a tsr__num. */
 static inline bool tsr__dtype_is_real(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->numbers == TSR__NUMBERS_REAL;
 }
 
-/* It has logic, bit by bit: bools and integers. */
+/* The type has logic, bit by bit: bools and integers. */
 static inline bool tsr__dtype_has_bits(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_BITS;
 }
 
-/* It has NaN and infinities. */
+/* The type has NaN and infinities. */
 static inline bool tsr__dtype_has_nan(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_HAS_NAN;
 }
 
-/* Arithmetic rounds, so that results depend on its order. */
+/* The type's arithmetic rounds, so that results depend on its order. */
 static inline bool tsr__dtype_rounds(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_ROUNDS;
 }
 
-/* Functions of it have derivatives. */
+/* Functions of the type have derivatives. */
 static inline bool tsr__dtype_has_gradient(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->traits & TSR__DTYPE_GRADIENT;
 }
 
-/* The dtype that functions (sqrt) of it have, and means: itself if it rounds, else f64. */
+/* The dtype of results of functions (sqrt) and of means: the type itself if it rounds, else f64. */
 static inline tsr_dtype tsr__dtype_of_functions(tsr_dtype dtype)
 {
   return tsr__dtype_rounds(dtype) ? dtype : TSR_F64;

@@ -210,9 +210,14 @@ TEST_PROCESSES(who_ends_is_named_by_the_others, 3)
   tsr_scope *s;
   tsr_array *a = twelve(&rt, &s);
   double total = 0;
-  CHECK_STATUS(tsr_read_scalar(tsr_sum(a), &total), TSR_OK, NULL);
-  if (test_process() == 2) _exit(0);
-  CHECK_STATUS(tsr_read_scalar(tsr_max(a), &total), TSR_EPEER, NULL);
+  /* Between hosts the last message of process 2 may go with it: then the sum names it already. */
+  tsr_status status = tsr_read_scalar(tsr_sum(a), &total);
+  if (test_process() == 2) {
+    CHECK_STATUS(status, TSR_OK, NULL);
+    _exit(0);
+  }
+  if (!status) status = tsr_read_scalar(tsr_max(a), &total);
+  CHECK_STATUS(status, TSR_EPEER, NULL);
   CHECK(strstr(tsr_message(s), "process 2"));
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -125,7 +125,7 @@ static int on_large_hosts(member *m)
   tsr__error error;
   tsr_runtime *rt = tsr__runtime_new(NULL);
   if (share(m, rt, (uint64_t)4 << 40, &error)) FAIL("%s", error.text);
-  read_each_other(m, rt->slots[TSR__SLOT_PEERS]);
+  read_each_other(m, tsr__peers_of(rt));
   tsr_runtime_close(rt);
   return 0;
 }

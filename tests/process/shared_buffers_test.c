@@ -78,7 +78,7 @@ static void read_numbers(const world *w, tsr__buffer *from, int64_t *out)
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-/* Of each buffer all numbers, or three runs of them; what is not asked for may not have come. */
+/* Compares all numbers of each buffer, or three runs of them: others may not have come. */
 static void check_runs(const world *w, const tsr__byte_runs *runs)
 {
   static int64_t found[NUMBERS];
@@ -164,7 +164,7 @@ static void open_guarded_world(world *w)
   open_world(w);
 }
 
-/* By turns hidden and read by an entry. */
+/* Buffers of others are hidden and read by an entry in turns. */
 static void look_at_hidden(void)
 {
   world w;
@@ -184,7 +184,7 @@ static void look_at_hidden(void)
 
 AMONG_2_AND_4(what_others_hold_is_hidden, look_at_hidden)
 
-/* What one writes into another's memory, as results are, is there. */
+/* A process writes into the memory of another one, as it does with results. */
 TEST_PROCESSES(entries_write_into_hidden_memory, 2)
 {
   world w;

@@ -17,7 +17,7 @@ tsr_status empty_install(tsr_runtime *rt);
 /* The same for a kind that has more entries: `ops` has those of empty_ops and others. */
 tsr_status empty_install_with(tsr_runtime *rt, const tsr__device_ops *ops);
 extern const tsr__device_ops empty_ops;
-/* For the entries of such a kind: the bytes of a buffer as they are, until empty_hide. */
+/* Shows an entry of such a kind the bytes of a buffer as they are, until empty_hide. */
 void empty_show(const tsr__buffer *buffer);
 void empty_hide(const tsr__buffer *buffer);
 

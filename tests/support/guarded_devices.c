@@ -278,7 +278,7 @@ static void close_arena(arena *a)
   free(a);
 }
 
-/* The runtime talks to its peers no more, and what they lent is unmapped next. */
+/* The runtime has left its peers, and unmaps their memory next. */
 static void leave_devices(tsr_runtime *rt, void *devices)
 {
   library.leave(rt, devices);
@@ -731,17 +731,17 @@ static void fill_tables(const tsr__device_ops *ops)
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   tsr_status status = library.install(rt);
-  tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+  tsr__peers *peers = tsr__peers_of(rt);
   if (!status && empty_asked()) return empty_install(rt);
   if (!status && late_asked()) return late_install(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);
   if (!guard.page) fill_tables(devices->ops);
-  library.free = rt->slot_free[TSR__SLOT_DEVICES];
-  library.leave = rt->slot_leave[TSR__SLOT_DEVICES];
-  rt->slot_free[TSR__SLOT_DEVICES] = free_devices;
-  rt->slot_leave[TSR__SLOT_DEVICES] = leave_devices;
+  library.free = rt->slot_free[TSR__SLOT_HOST];
+  library.leave = rt->slot_leave[TSR__SLOT_HOST];
+  rt->slot_free[TSR__SLOT_HOST] = free_devices;
+  rt->slot_leave[TSR__SLOT_HOST] = leave_devices;
   open_arena(tsr__cpu_of(rt), peers);
   devices->ops = &hidden_ops;
   pthread_mutex_unlock(&guard.lock);

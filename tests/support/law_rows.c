@@ -413,7 +413,7 @@ static tsr_array *draw_result(world *w, tsr__op op)
   return draw_along(w, TSR__OP_SORT);
 }
 
-/* By the column SHAPE: each shape function has draws, or its rows are drawn elsewhere. */
+/* The draws of each shape function (the column SHAPE), unless its rows are drawn elsewhere. */
 typedef tsr_array *draw_fn(world *w, tsr__op op);
 
 #define draw_top draw_along

@@ -6,14 +6,9 @@
 #include "comm/peers.h"
 #include "kernel/device/cpu.h"
 
-static tsr__peers *peers_of_runtime(const tsr_runtime *rt)
-{
-  return rt->slots[TSR__SLOT_PEERS];
-}
-
 bool tsr__cpu_share(const tsr__buffer *buffer, uint64_t *handle)
 {
-  const tsr__peers *peers = peers_of_runtime(buffer->rt);
+  const tsr__peers *peers = tsr__peers_of(buffer->rt);
   if (!peers || !tsr__peers_has(peers, tsr__cpu_data(buffer))) return false;
   *handle = tsr__peers_offset(peers, tsr__cpu_data(buffer));
   return true;
@@ -23,7 +18,7 @@ tsr__buffer *tsr__cpu_open_shared(tsr_runtime *rt, int device, uint64_t handle, 
                                   tsr__error *error)
 {
   int process = tsr__device_process(tsr__topology_of(rt), device);
-  tsr__foreign memory = { tsr__peers_at(peers_of_runtime(rt), process, handle, bytes), bytes, NULL,
+  tsr__foreign memory = { tsr__peers_at(tsr__peers_of(rt), process, handle, bytes), bytes, NULL,
                           NULL };
   tsr__buffer *opened = memory.data ? tsr__cpu_adopt(rt, device, &memory) : NULL;
   if (!opened) tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
@@ -35,7 +30,7 @@ void tsr__cpu_fetch(const tsr__buffer *opened, const tsr__byte_runs *runs)
 {
   if (!tsr__buffer_lent(opened)) return;
   int process = tsr__device_process(tsr__topology_of(opened->rt), opened->device);
-  tsr__peers_fetch(peers_of_runtime(opened->rt), process,
+  tsr__peers_fetch(tsr__peers_of(opened->rt), process,
                    (const char *)tsr__cpu_data(opened) + runs->first,
                    &(tsr__peers_runs){ runs->bytes, runs->count, runs->stride });
 }

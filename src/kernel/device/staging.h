@@ -3,7 +3,7 @@
  *   readers, trays, restores          tsr__staging_give           kernels, collectives
  *   write `memory` by address   -->   one transfer          -->   read the buffer
  *
- * Where the host can address a device's memory, as on CPU devices, `memory` is the buffer's own and
+ * If the host can address a device's memory, as on CPU devices, `memory` is the buffer's own and
  * giving copies nothing.
  *
  * Invariant: from open to give or drop nobody reads the buffer, and afterwards nobody uses

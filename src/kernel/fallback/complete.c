@@ -11,6 +11,7 @@
  * Steps inside loops are not listed, as an explanation does not list them either. */
 #include "kernel/fallback/mirror.h"
 
+#include "comm/peers.h"
 #include "kernel/rows/row_ops.h"
 
 static size_t marks_bytes(const tsr__other *other)
@@ -47,7 +48,7 @@ tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
 {
   const tsr__devices *cpu = tsr__devices_of(rt);
   /* Peers read memory at an address that is told: work on it would have to be over by then. */
-  if (rt->slots[TSR__SLOT_PEERS] && (!kind->ops->share || kind->queue))
+  if (tsr__peers_of(rt) && (!kind->ops->share || kind->queue))
     return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
                              "tsr_runtime_open: devices of kind %s share no memory between "
                              "processes",

@@ -83,7 +83,7 @@ static void touch_locked(tsr__touch *t, tsr__other *other, tsr__buffer *b, enum 
   }
 }
 
-/* Asks hold many of their buffers as constant; the mirror is no part of what they promise. */
+/* Asks hold many of their buffers as constant. A mirror is a cache, which these have too. */
 void tsr__touch_buffer(tsr__touch *t, const tsr__buffer *buffer, enum tsr__use use)
 {
   tsr__buffer *b = (tsr__buffer *)(uintptr_t)buffer;
@@ -175,9 +175,9 @@ bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t by
   return may;
 }
 
-static void touch_one(tsr__touch *t, const void *ask)
+void tsr__touch_read(tsr__touch *t, const void *buffer)
 {
-  tsr__touch_buffer(t, ask, TSR__READS);
+  tsr__touch_buffer(t, buffer, TSR__READS);
 }
 
 tsr_status tsr__bring_to_host(tsr__buffer **buffer, tsr__error *error)
@@ -186,7 +186,7 @@ tsr_status tsr__bring_to_host(tsr__buffer **buffer, tsr__error *error)
   if (!from || tsr__on_host(from)) return TSR_OK;
   tsr__buffer *to = tsr__cpu_take(from->rt, from->device, from->bytes, error);
   if (!to) return error->status;
-  tsr__device_can(touch_one, from);
+  tsr__device_can(tsr__touch_read, from);
   tsr__other_of(from->rt)->kind.ops->get(from, 0, to->data, from->bytes);
   count_bytes(tsr__other_of(from->rt), from->bytes);
   tsr__buffer_release(from);

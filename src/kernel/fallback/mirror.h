@@ -90,6 +90,7 @@ void tsr__touch_buffers(tsr__touch *touch, tsr__buffer *const *buffers, int64_t 
                         enum tsr__use use);
 
 typedef void tsr__touch_fn(tsr__touch *touch, const void *ask);
+tsr__touch_fn tsr__touch_read; /* the ask is a buffer, which is read */
 
 /* Whether the device itself can work on all of an ask's buffers. Brings their changed mirrors back
  * before. */

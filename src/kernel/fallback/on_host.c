@@ -24,7 +24,7 @@
 #include "kernel/tile/partial.h"
 
 /* Runs `own` on the device if the kind has the entry and all buffers of the ask are the device's,
- * else `host` in mirrors. For entries without a status. */
+ * else `host` in mirrors. Entries without a status use it. */
 #define EITHER(rt, entry, touch, ask, own, host)                 \
   do {                                                           \
     if (tsr__own_of(rt)->entry && tsr__device_can(touch, ask)) { \
@@ -34,6 +34,25 @@
       host;                                                      \
       tsr__mirrors_close(touch, ask);                            \
     }                                                            \
+  } while (0)
+
+/* Returns the status of an entry that the kind may have for some programs alone: `work` says for
+ * which program it is called. `own` uses `told`, which stands for the run's error and `traffic`. */
+#define EITHER_WORK(rt, traffic, touch, ask, own, host)               \
+  do {                                                                \
+    telling told = { error, traffic };                                \
+    tsr_status status = tsr__mirrors_check(tsr__other_of(rt), error); \
+    if (status) return status;                                        \
+    if (!tsr__host_does(rt, &work) && tsr__device_can(touch, ask)) {  \
+      if (!open_telling(rt, &told)) return error->status;             \
+      status = own;                                                   \
+      tsr__device_did(touch, ask);                                    \
+      return status;                                                  \
+    }                                                                 \
+    if (!tsr__mirrors_open(touch, ask)) return tsr__no_mirror(error); \
+    status = host;                                                    \
+    tsr__mirrors_close(touch, ask);                                   \
+    return status;                                                    \
   } while (0)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -72,11 +91,6 @@ static void touch_changed(tsr__touch *t, const void *ask)
   tsr__touch_buffer(t, ask, TSR__CHANGES);
 }
 
-static void touch_read(tsr__touch *t, const void *ask)
-{
-  tsr__touch_buffer(t, ask, TSR__READS);
-}
-
 static void fill_either(tsr__buffer *buffer, uint8_t byte)
 {
   EITHER(buffer->rt, fill, touch_written, buffer, tsr__own_of(buffer->rt)->fill(buffer, byte),
@@ -95,8 +109,8 @@ static const void *map_mirror(tsr__buffer *buffer)
 {
   const tsr__device_ops *own = tsr__own_of(buffer->rt);
   if (tsr__on_host(buffer)) return buffer->data;
-  if (own->map && tsr__device_can(touch_read, buffer)) return own->map(buffer);
-  bool open = tsr__mirrors_open_or_lose(buffer->rt, touch_read, buffer);
+  if (own->map && tsr__device_can(tsr__touch_read, buffer)) return own->map(buffer);
+  bool open = tsr__mirrors_open_or_lose(buffer->rt, tsr__touch_read, buffer);
   return open ? buffer->data : NULL;
 }
 
@@ -105,7 +119,7 @@ static void unmap_mirror(tsr__buffer *buffer)
   const tsr__device_ops *own = tsr__own_of(buffer->rt);
   if (tsr__on_host(buffer)) return;
   if (own->map) own->unmap(buffer);
-  else tsr__mirrors_close(touch_read, buffer);
+  else tsr__mirrors_close(tsr__touch_read, buffer);
 }
 
 /* The mirror stays until the staging buffer is given or dropped. */
@@ -203,7 +217,7 @@ static void to_host_either(const tsr__box_copy *copy, const tsr__buffer *from, v
   straight s;
   if (goes_straight(copy, &s) && tsr__get_straight(from, s.from, (char *)host + s.to, s.bytes))
     return;
-  EITHER(from->rt, to_host, touch_read, from, tsr__own_of(from->rt)->to_host(copy, from, host),
+  EITHER(from->rt, to_host, tsr__touch_read, from, tsr__own_of(from->rt)->to_host(copy, from, host),
          tsr__cpu_to_host(copy, from, host));
 }
 
@@ -293,7 +307,7 @@ static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *
 static int64_t mask_count_either(const tsr__buffer *mask, int64_t rows)
 {
   int64_t count = 0;
-  EITHER(mask->rt, mask_count, touch_read, mask,
+  EITHER(mask->rt, mask_count, tsr__touch_read, mask,
          count = tsr__own_of(mask->rt)->mask_count(mask, rows),
          count = tsr__cpu_mask_count(mask, rows));
   return count;
@@ -302,7 +316,7 @@ static int64_t mask_count_either(const tsr__buffer *mask, int64_t rows)
 static int64_t mask_find_either(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n)
 {
   int64_t at = rows;
-  EITHER(mask->rt, mask_find, touch_read, mask,
+  EITHER(mask->rt, mask_find, tsr__touch_read, mask,
          at = tsr__own_of(mask->rt)->mask_find(mask, rows, bit, n),
          at = tsr__cpu_mask_find(mask, rows, bit, n));
   return at;
@@ -358,19 +372,8 @@ static tsr_status run_either(const tsr__run *run, tsr__error *error)
   const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
                                   .program = run->program,
                                   .kernel = run->kernel };
-  tsr_status status = tsr__mirrors_check(tsr__other_of(run->rt), error);
-  if (status) return status;
-  if (!tsr__host_does(run->rt, &work) && tsr__device_can(touch_run, run)) {
-    telling told = { error, NULL };
-    if (!open_telling(run->rt, &told)) return error->status;
-    status = tsr__own_of(run->rt)->run(run, told.error);
-    tsr__device_did(touch_run, run);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_run, run)) return tsr__no_mirror(error);
-  status = tsr__cpu_run(run, error);
-  tsr__mirrors_close(touch_run, run);
-  return status;
+  EITHER_WORK(run->rt, NULL, touch_run, run, tsr__own_of(run->rt)->run(run, told.error),
+              tsr__cpu_run(run, error));
 }
 
 /* Results that nobody reads have no buffer, nor have shards of other processes. */
@@ -386,26 +389,20 @@ static void touch_call(tsr__touch *t, const void *ask)
   }
 }
 
+static tsr_status call_own(const tsr__call *call, const telling *told)
+{
+  tsr__call own = *call;
+  own.traffic = told->traffic;
+  return tsr__own_of(call->rt)->call(&own, told->error);
+}
+
 static tsr_status call_either(const tsr__call *call, tsr__error *error)
 {
   const tsr__device_work work = { .kind = TSR__WORK_ROUTINE,
                                   .program = call->program,
                                   .node = call->node };
-  tsr_status status = tsr__mirrors_check(tsr__other_of(call->rt), error);
-  if (status) return status;
-  if (!tsr__host_does(call->rt, &work) && tsr__device_can(touch_call, call)) {
-    telling told = { error, call->traffic };
-    if (!open_telling(call->rt, &told)) return error->status;
-    tsr__call own = *call;
-    own.traffic = told.traffic;
-    status = tsr__own_of(call->rt)->call(&own, told.error);
-    tsr__device_did(touch_call, call);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_call, call)) return tsr__no_mirror(error);
-  status = tsr__cpu_call(call, error);
-  tsr__mirrors_close(touch_call, call);
-  return status;
+  EITHER_WORK(call->rt, call->traffic, touch_call, call, call_own(call, &told),
+              tsr__cpu_call(call, error));
 }
 
 /* A share that is one of several leaves the other elements to other processes. */
@@ -425,19 +422,9 @@ static tsr_status all_reduce_either(const tsr__all_reduce *combine, tsr__traffic
   const tsr__device_work work = { .kind = TSR__WORK_ALL_REDUCE,
                                   .program = combine->program,
                                   .node = combine->finals[0] };
-  tsr_status status = tsr__mirrors_check(tsr__other_of(combine->rt), error);
-  if (status) return status;
-  if (!tsr__host_does(combine->rt, &work) && tsr__device_can(touch_all_reduce, combine)) {
-    telling told = { error, traffic };
-    if (!open_telling(combine->rt, &told)) return error->status;
-    status = tsr__own_of(combine->rt)->all_reduce(combine, told.traffic, told.error);
-    tsr__device_did(touch_all_reduce, combine);
-    return status;
-  }
-  if (!tsr__mirrors_open(touch_all_reduce, combine)) return tsr__no_mirror(error);
-  status = tsr__cpu_all_reduce(combine, traffic, error);
-  tsr__mirrors_close(touch_all_reduce, combine);
-  return status;
+  EITHER_WORK(combine->rt, traffic, touch_all_reduce, combine,
+              tsr__own_of(combine->rt)->all_reduce(combine, told.traffic, told.error),
+              tsr__cpu_all_reduce(combine, traffic, error));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ TEST(traits_have_the_attributes_they_are_read_with)
   }
 }
 
-/* What computes has flops; leaves, views, moves and sources have none. */
+/* Rows that compute have flops; leaves, views, moves and sources have none. */
 TEST(rows_that_compute_have_flops)
 {
   for (int op = 0; op < TSR__OPS; op++) {

@@ -191,7 +191,7 @@ static void *no_staging(tsr__buffer *buffer, bool keeps, tsr__error *error)
   return NULL;
 }
 
-/* On CPU devices nothing is copied; what is closed stays closed. */
+/* CPU devices copy nothing, and a staging buffer that was closed stays closed. */
 TEST(staging_is_the_buffers_own_memory)
 {
   kernel_fixture k;

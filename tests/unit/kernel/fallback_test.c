@@ -28,6 +28,15 @@ static world open_world(const tsr__device_ops *ops, const tsr_runtime_opts *opts
   return w;
 }
 
+/* A world whose allocations are counted, and fail where `state` says. */
+static world open_counted_world(struct test_alloc *state, int threads)
+{
+  tsr_allocator allocator = test_allocator(state);
+  return open_world(&empty_ops, &(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts),
+                                                     .allocator = &allocator,
+                                                     .threads = threads });
+}
+
 static void close_world(world *w)
 {
   tsr_scope_close(w->s);
@@ -334,9 +343,7 @@ TEST(a_mirror_is_shared_and_brought_back_once)
 TEST(a_mapped_buffer_may_go)
 {
   struct test_alloc state = { 0 };
-  tsr_allocator allocator = test_allocator(&state);
-  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator };
-  world w = open_world(&empty_ops, &opts);
+  world w = open_counted_world(&state, 0);
   const tsr__device_ops *ops = tsr__devices_of(w.rt)->ops;
   tsr__error error = { 0 };
   tsr__buffer *b = ops->take(w.rt, 1, 100, &error);
@@ -350,9 +357,7 @@ TEST(a_mapped_buffer_may_go)
 TEST(a_lost_mirror_is_told)
 {
   struct test_alloc state = { 0 };
-  tsr_allocator allocator = test_allocator(&state);
-  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator };
-  world w = open_world(&empty_ops, &opts);
+  world w = open_counted_world(&state, 0);
   const tsr__device_ops *ops = tsr__devices_of(w.rt)->ops;
   tsr__error error = { 0 };
   float out[N];
@@ -373,9 +378,7 @@ TEST(a_failed_allocation_never_shows_in_a_result)
   bool failed = true;
   for (int64_t k = 1; failed; k++) {
     struct test_alloc state = { 0 };
-    tsr_allocator allocator = test_allocator(&state);
-    tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator, .threads = 1 };
-    world w = open_world(&empty_ops, &opts);
+    world w = open_counted_world(&state, 1);
     float out[N] = { 0 };
     tsr_array *x = put_numbers(&w, "x");
     tsr_array *sorted = tsr_reshard(tsr_sort(tsr_neg(x), 0), tsr_on(w.mesh, "-"));

@@ -9,7 +9,7 @@
 
 #define TYPE ((tsr_dtype)15) /* the row of dtypes.def */
 
-/* What there is to give a call. */
+/* Arguments for the calls. */
 typedef struct world {
   tsr_scope *s;
   tsr_array *x;       /* f64[2,2] */
@@ -80,7 +80,7 @@ static int64_t count_parts(const tsr_record *record, void *user)
 #define REDUCED OPTIONS(tsr_reduce_args, .x = w->x, .dtype = TYPE)
 #define NOWHERE ((tsr_sharding){ 0 })
 
-/* One call after the other: the name and what makes it. */
+/* The calls, with the arguments of each. */
 #define CALLS(CALL)                                                                                \
   CALL(tsr_put_at, w->s, numbers, TYPE, TSR_SHAPE(2), NOWHERE)                                     \
   CALL(tsr_adopt_at, w->s,                                                                         \
@@ -197,7 +197,7 @@ static void open_world(world *w, tsr_runtime *rt)
   CHECK_STATUS(tsr_scope_status(w->s), TSR_OK, w->s);
 }
 
-/* What a call says of the dtype: the one message, or that it takes none. */
+/* A call refuses the dtype by the one message, or says that it takes no dtype. */
 TEST(each_call_refuses_a_dtype_of_a_new_kind)
 {
   tsr__error error = { .status = TSR_OK };
@@ -220,7 +220,7 @@ TEST(each_call_refuses_a_dtype_of_a_new_kind)
   tsr_runtime_close(rt);
 }
 
-/* Calls that only name what they are given. */
+/* Calls that name a dtype and make nothing of it. */
 static bool names_it(const char *name)
 {
   return !strcmp(name, "tsr_dtype_name") || !strcmp(name, "tsr_dtype_size") ||
