@@ -675,11 +675,12 @@ static tsr_status run_together(tsr__exec *exec)
 }
 
 /* Ends a run on devices beside the CPU's: no work of it is queued any more, and the bytes that went
- * through the host are counted. */
-static tsr_status settle_run(tsr__exec *exec, int64_t before, tsr_status status)
+ * through the host and between kinds are counted. */
+static tsr_status settle_run(tsr__exec *exec, const tsr__traffic *before, tsr_status status)
 {
   status = tsr__queues_end_run(tsr__devices_of(exec->rt), status, exec->error, &exec->traffic);
-  exec->traffic.host = tsr__host_bytes(exec->rt) - before;
+  exec->traffic.host = tsr__host_bytes(exec->rt) - before->host;
+  exec->traffic.kinds = tsr__kind_bytes(exec->rt) - before->kinds;
   return status ? status : tsr__devices_check(exec->rt, exec->error);
 }
 
@@ -695,11 +696,12 @@ static void follow_queued_steps(tsr__exec *exec)
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
-  int64_t before = tsr__host_bytes(exec->rt);
+  const tsr__traffic before = { .host = tsr__host_bytes(exec->rt),
+                                .kinds = tsr__kind_bytes(exec->rt) };
   event.start = tsr__events_begin(exec->rt);
   follow_queued_steps(exec);
   tsr_status status = run_together(exec);
-  if (tsr__devices_of(exec->rt)->own) status = settle_run(exec, before, status);
+  if (tsr__devices_of(exec->rt)->own) status = settle_run(exec, &before, status);
   event.bytes = exec->traffic.bytes;
   tsr__events_add(exec->rt, &event);
   return status;
@@ -753,6 +755,7 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
     .bytes_escaped = exec->traffic.escapes,
     .cached = cached,
     .bytes_through_host = exec->traffic.host,
+    .bytes_between_kinds = exec->traffic.kinds,
   };
 }
 
@@ -984,6 +987,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
+    tsr__explain_between(scope, plan, out);
     tsr__host_explain(scope->rt, &plan->parts.program, &plan->schedule, out);
   }
   release_inspected_plan(engine, plan);

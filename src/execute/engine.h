@@ -307,6 +307,8 @@ tsr_status tsr__exec_loop(tsr__exec *exec, int node);
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program);
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step);
 
+/* Adds the lines of moves between devices of different kinds (between.c). */
+void tsr__explain_between(tsr_scope *scope, const tsr__plan *plan, tsr__text *out);
 /* Reports to the recorder a step that began at `start`, with `bytes` of traffic before it
  * (spans.c). */
 void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);

@@ -728,13 +728,12 @@ bool late_asked(void)
   return wanted && *wanted;
 }
 
-tsr_status late_install(tsr_runtime *rt)
+tsr_status late_open(tsr_runtime *rt, int first, int count)
 {
-  const tsr__devices *cpu = tsr__devices_of(rt);
-  late_state *s = tsr__new(&rt->heap, sizeof *s + (size_t)cpu->count * sizeof *s->queue);
+  late_state *s = tsr__new(&rt->heap, sizeof *s + (size_t)count * sizeof *s->queue);
   if (!s) abort();
-  s->first = cpu->first;
-  s->count = cpu->count;
+  s->first = first;
+  s->count = count;
   s->process = getpid();
   s->chance = UINT64_C(0x9E3779B97F4A7C15);
   pthread_mutex_init(&s->lock, NULL);
@@ -745,7 +744,14 @@ tsr_status late_install(tsr_runtime *rt)
     if (!s->queue[i].pool) abort();
   }
   if (!tsr__thread_start(&s->thread, TSR__THREAD_OWN, 0, late_thread, s)) abort();
-  return tsr__devices_add(rt, &(tsr__device_kind){ &late_ops, s, close_late, &late_queue });
+  return tsr__devices_add(rt, &(tsr__device_kind){ &late_ops, s, close_late, &late_queue, first,
+                                                   count });
+}
+
+tsr_status late_install(tsr_runtime *rt)
+{
+  const tsr__devices *all = tsr__devices_of(rt);
+  return late_open(rt, all->first, all->count);
 }
 
 void late_hold(tsr_runtime *rt, bool held)

@@ -16,6 +16,8 @@
 /* Whether the environment asks for it: laws then try fewer cases. */
 bool late_asked(void);
 tsr_status late_install(tsr_runtime *rt);
+/* Makes devices first .. first + count - 1 such ones, beside CPU devices: tsr__kind_open's. */
+tsr_status late_open(tsr_runtime *rt, int first, int count);
 /* Whether work waits until the host awaits some of it: so tests see every order without a clock. */
 void late_hold(tsr_runtime *rt, bool held);
 /* Whether nothing is done, though the host awaits it. */

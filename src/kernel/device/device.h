@@ -50,6 +50,7 @@ typedef struct tsr__traffic {
   int64_t escapes; /* those that depend on elements: bytes of sums that did not fit their fixed
                     * part, elements that a sort moves */
   int64_t host;    /* no part of `bytes`: between devices and mirrors in host memory */
+  int64_t kinds;   /* those of `bytes` that were copied between devices of different kinds */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
@@ -278,13 +279,17 @@ static inline bool tsr__memory_fits(const tsr_memory *memory, int64_t bytes)
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops; /* complete */
-  const tsr__device_ops *own; /* the kind's table as it is, without the host's entries; NULL: ops */
+  const tsr__device_ops *own; /* the table, as it is, of the kind beside the CPU; NULL: none is */
   int count;                  /* addressable devices */
   int first;                  /* id of the first of them */
   tsr__spares values;         /* execute's: free values of few parts */
 } tsr__devices;
 
-tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
+/* Opens the devices of all kinds, after the topology. */
+tsr_status tsr__devices_install(tsr_runtime *rt);
+/* Opens devices first .. first + count - 1 of a kind by its function (kinds.def). Tests that have
+ * kinds of their own define this function. */
+tsr_status tsr__kind_open(tsr_runtime *rt, const char *kind, int first, int count);
 static inline tsr__devices *tsr__devices_of(const tsr_runtime *rt)
 {
   return rt->slots[TSR__SLOT_DEVICES];

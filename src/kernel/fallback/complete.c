@@ -8,7 +8,8 @@
  *   kernel 1 over f32[8]@(x): reads 1 array (32 bytes), stores 1, reduces 0, in one pass
  *   the host does 1 kernel, which devices of kind empty lack: operands and results are copied ...
  *
- * Steps inside loops are not listed, as an explanation does not list them either. */
+ * Of kernels over devices of two kinds it says whether each kind does its own parts. Steps inside
+ * loops are not listed, as an explanation does not list them either. */
 #include "kernel/fallback/mirror.h"
 
 #include "comm/peers.h"
@@ -16,7 +17,7 @@
 
 static size_t marks_bytes(const tsr__other *other)
 {
-  return ((size_t)other->base.count + 1) * sizeof *other->marked;
+  return ((size_t)other->count + 1) * sizeof *other->marked;
 }
 
 static void free_other(tsr_runtime *rt, tsr__other *other)
@@ -60,11 +61,13 @@ tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
   other->told_end = &other->told;
   other->kind = *kind;
   other->ops = *kind->ops;
-  tsr__complete(&other->ops);
+  other->first = kind->count ? kind->first : cpu->first;
+  other->count = kind->count ? kind->count : cpu->count;
+  other->mixed = other->count < cpu->count;
   other->base = (tsr__devices){
     .ops = &other->ops, .own = kind->ops, .count = cpu->count, .first = cpu->first
   };
-  if (kind->queue) other->ops.take = tsr__queued_take;
+  tsr__complete(other);
   pthread_mutex_init(&other->lock, NULL);
   other->marked = tsr__new(&rt->heap, marks_bytes(other));
   if (!other->marked) {
@@ -87,6 +90,11 @@ int64_t tsr__host_bytes_of(const tsr__devices *devices)
   return atomic_load_explicit(&((const tsr__other *)devices)->bytes, memory_order_relaxed);
 }
 
+int64_t tsr__kind_bytes_of(const tsr__devices *devices)
+{
+  return atomic_load_explicit(&((const tsr__other *)devices)->between, memory_order_relaxed);
+}
+
 tsr_status tsr__no_mirror(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
@@ -103,21 +111,24 @@ tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error)
 
 /* ---- which work ------------------------------------------------------------------------------ */
 
-/* A kind without accumulators of its own cannot add to those of the host. */
-static bool has_entry(const tsr__device_ops *own, const tsr__device_work *work)
+/* A kind without accumulators of its own cannot add to those of the host, where they lie beside CPU
+ * devices. */
+static bool has_entry(const tsr__other *other, const tsr__device_work *work)
 {
+  const tsr__device_ops *own = other->kind.ops;
+  bool partials = own->partial && !other->mixed;
   switch (work->kind) {
   case TSR__WORK_KERNEL:
-    return own->run && (own->partial || !tsr__kernel_io_of(work->kernel)->accum_count);
+    return own->run && (partials || !tsr__kernel_io_of(work->kernel)->accum_count);
   case TSR__WORK_ROUTINE: return own->call;
-  default: return own->all_reduce && own->partial;
+  default: return own->all_reduce && partials;
   }
 }
 
 bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work)
 {
   const tsr__device_ops *own = tsr__devices_of(rt)->own;
-  return own && !(has_entry(own, work) && (!own->supports || own->supports(work)));
+  return own && !(has_entry(tsr__other_of(rt), work) && (!own->supports || own->supports(work)));
 }
 
 /* The name of a step in an explanation, by tsr__step_kind; steps without one call no device. */
@@ -151,21 +162,72 @@ static bool lacks_step(const tsr_runtime *rt, const tsr__program *program, const
   }
 }
 
+/* Where the devices lie over which a step works; a step without devices of its own is of all. */
+static unsigned sides_of_step(const tsr_runtime *rt, const tsr__program *program,
+                              const tsr__step *step)
+{
+  const tsr__other *other = tsr__other_of(rt);
+  int node = step->kind == TSR__STEP_KERNEL ? tsr__kernel_io_of(step->kernel)->domain : step->node;
+  if (!other->mixed) return TSR__ON_DEVICES;
+  const tsr_sharding *over = &program->shardings[program->nodes[node].sharding];
+  unsigned sides = 0;
+  for (int p = 0; p < tsr__positions(over); p++) {
+    int device = over->mesh ? tsr__position_device(over, p) : other->base.first;
+    sides |= tsr__is_of_kind(other, device) ? TSR__ON_DEVICES : TSR__ON_HOST;
+  }
+  return sides;
+}
+
+/* Who does a step; moves between kinds have lines of their own, with bytes. */
+enum doer { DEVICES, LACKED, ON_TWO_KINDS, BY_TWO_KINDS, DOERS };
+
+static enum doer doer_of(const tsr_runtime *rt, const tsr__program *program, const tsr__step *step)
+{
+  unsigned sides = sides_of_step(rt, program, step);
+  bool lacks = sides & TSR__ON_DEVICES && lacks_step(rt, program, step);
+  if (sides != TSR__ON_BOTH) return lacks ? LACKED : DEVICES;
+  switch (step->kind) {
+  case TSR__STEP_KERNEL:
+    if (lacks) return LACKED;
+    return tsr__kernel_may_fail(step->kernel) ? ON_TWO_KINDS : BY_TWO_KINDS;
+  case TSR__STEP_ROUTINE: return lacks ? LACKED : ON_TWO_KINDS;
+  default: return lacks ? LACKED : DEVICES;
+  }
+}
+
+static void add_doer(const tsr_runtime *rt, enum doer doer, const char *steps, int count,
+                     tsr__text *out)
+{
+  const char *kind = tsr__devices_of(rt)->own->kind;
+  if (doer == BY_TWO_KINDS)
+    tsr__text_add(out, "%d %s run%s on devices of kinds cpu and %s, each part by its own kind\n",
+                  count, steps, count == 1 ? "s" : "", kind);
+  else if (doer == ON_TWO_KINDS)
+    tsr__text_add(out,
+                  "the host does %d %s over devices of kinds cpu and %s: operands and results are "
+                  "copied to and from host memory\n",
+                  count, steps, kind);
+  else
+    tsr__text_add(out,
+                  "the host does %d %s, which devices of kind %s lack: operands and results are "
+                  "copied to and from host memory\n",
+                  count, steps, kind);
+}
+
 void tsr__host_explain(const tsr_runtime *rt, const tsr__program *program,
                        const tsr__schedule *schedule, tsr__text *out)
 {
   enum { KINDS = TSR__STEP_LOOP + 1, NAMED = sizeof words_of / sizeof *words_of };
-  int count[KINDS] = { 0 };
+  int count[KINDS][DOERS] = { 0 };
   if (!tsr__devices_of(rt)->own) return;
-  for (int s = 0; s < schedule->step_count; s++)
-    count[schedule->steps[s].kind] += lacks_step(rt, program, &schedule->steps[s]);
+  for (int s = 0; s < schedule->step_count; s++) {
+    const tsr__step *step = &schedule->steps[s];
+    count[step->kind][doer_of(rt, program, step)]++;
+  }
   for (int k = 0; k < NAMED; k++)
-    if (count[k])
-      tsr__text_add(out,
-                    "the host does %d %s, which devices of kind %s lack: operands and "
-                    "results are copied to and from host memory\n",
-                    count[k], count[k] == 1 ? words_of[k].one : words_of[k].many,
-                    tsr__devices_of(rt)->own->kind);
+    for (int by = LACKED; by < DOERS; by++)
+      if (count[k][by])
+        add_doer(rt, by, count[k][by] == 1 ? words_of[k].one : words_of[k].many, count[k][by], out);
 }
 
 void tsr__host_explain_rows(const tsr_runtime *rt, tsr__text *out)

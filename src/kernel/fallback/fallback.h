@@ -36,6 +36,19 @@
  * runtime then orders the queues, waits before the host reads, and keeps memory until
  * its last reader and its last writer are over (queues.c).
  *
+ * Devices of a kind may stand beside CPU devices in one runtime ("cpu:4,late:2"). Each buffer is
+ * memory of its device, so that where the buffers of an ask lie decides:
+ *
+ *   all of the CPU     the CPU's function, as in a runtime of CPU devices alone
+ *   all of the kind    as above
+ *   of both            run: parts of each kind by their own function; assemble: the same for parts
+ *                      to be assembled; copy: put or get of the device; all others: the host, in
+ *                      mirrors
+ *
+ * Beside CPU devices a kind's entries about partials are not called: partial results of both kinds
+ * meet, and lie on the host therefore. One kind stands beside the CPU, not several: a buffer is
+ * then the host's or the device's, and no entry learns of more kinds than its own.
+ *
  * An entry without a status cannot say that the host has no memory for a mirror. The runtime then
  * keeps that error: every later run and read fails with it (tsr__devices_check). */
 #ifndef TSR_KERNEL_FALLBACK_H
@@ -43,6 +56,10 @@
 
 #include "kernel/device/device.h"
 #include "kernel/fuse/schedule.h"
+
+/* The function that opens the devices of each kind, ids first .. first + count - 1. */
+#define KIND(name) tsr_status tsr__open_##name(tsr_runtime *rt, int first, int count);
+#include "topology/kinds.def"
 
 /* The queues of a kind whose entries may return before their work is over: one a device, in order.
  *
@@ -85,9 +102,10 @@ typedef struct tsr__device_kind {
   void *state;                                 /* the kind's: tsr__kind_state */
   void (*close)(tsr_runtime *rt, void *state); /* when the runtime closes; NULL: nothing to do */
   const tsr__device_queue *queue;              /* NULL: entries are over when they return */
+  int first, count;                            /* its devices; no count: all of the runtime */
 } tsr__device_kind;
 
-/* Makes the runtime's devices those of a kind, as many as there are CPU devices. */
+/* Makes devices of the runtime those of a kind. */
 tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind);
 void *tsr__kind_state(const tsr_runtime *rt);
 
@@ -97,6 +115,14 @@ static inline int64_t tsr__host_bytes(const tsr_runtime *rt)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
   return devices->own ? tsr__host_bytes_of(devices) : 0;
+}
+
+/* Bytes that were copied between devices of different kinds until now. */
+int64_t tsr__kind_bytes_of(const tsr__devices *devices);
+static inline int64_t tsr__kind_bytes(const tsr_runtime *rt)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  return devices->own ? tsr__kind_bytes_of(devices) : 0;
 }
 
 /* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
@@ -125,7 +151,8 @@ tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, t
 
 /* Whether the host does some work because the devices' kind lacks it. */
 bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work);
-/* Adds a line for each kind of step that the host does; nothing on CPU devices. */
+/* Adds a line for each kind of step that the host does, or devices of two kinds; nothing on CPU
+ * devices. */
 void tsr__host_explain(const tsr_runtime *rt, const tsr__program *program,
                        const tsr__schedule *schedule, tsr__text *out);
 /* Adds the same for functions of rows. */

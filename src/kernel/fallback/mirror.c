@@ -88,6 +88,10 @@ void tsr__touch_buffer(tsr__touch *t, const tsr__buffer *buffer, enum tsr__use u
 {
   tsr__buffer *b = (tsr__buffer *)(uintptr_t)buffer;
   if (!b) return;
+  if (t->step == TSR__TOUCH_SIDES) {
+    t->sides |= tsr__on_host(b) ? TSR__ON_HOST : TSR__ON_DEVICES;
+    return;
+  }
   if (tsr__on_host(b)) {
     t->good = t->good && t->step != TSR__TOUCH_BEFORE;
     return;
@@ -102,6 +106,13 @@ void tsr__touch_buffers(tsr__touch *t, tsr__buffer *const *buffers, int64_t coun
                         enum tsr__use use)
 {
   for (int64_t i = 0; buffers && i < count; i++) tsr__touch_buffer(t, buffers[i], use);
+}
+
+unsigned tsr__ask_sides(tsr__touch_fn *fn, const void *ask)
+{
+  tsr__touch touch = { .step = TSR__TOUCH_SIDES, .good = true };
+  fn(&touch, ask);
+  return touch.sides;
 }
 
 bool tsr__device_can(tsr__touch_fn *fn, const void *ask)
@@ -199,6 +210,7 @@ tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error)
   tsr__buffer *from = *buffer;
   if (!from || !tsr__on_host(from)) return TSR_OK;
   tsr__other *other = tsr__other_of(from->rt);
+  if (!tsr__is_of_kind(other, from->device)) return TSR_OK;
   tsr__buffer *to = other->ops.take(from->rt, from->device, from->bytes, error);
   if (!to) return error->status;
   tsr__put_straight(to, 0, from->data, from->bytes);

@@ -21,14 +21,16 @@ typedef struct tsr__late {
   tsr__traffic traffic;
 } tsr__late;
 
-/* Devices beside the CPU's: the slot TSR__SLOT_DEVICES. */
+/* Devices of a kind beside the CPU's: the slot TSR__SLOT_DEVICES. */
 typedef struct tsr__other {
-  tsr__devices base;
+  tsr__devices base;   /* all devices of the runtime */
+  int first, count;    /* those of the kind */
+  bool mixed;          /* the others are CPU devices */
   tsr__device_ops ops; /* complete */
   tsr__device_kind kind;
-  pthread_mutex_t lock; /* guards the fields of mirrors */
-  _Atomic int64_t bytes;
-  _Atomic bool lost; /* a mirror found no memory */
+  pthread_mutex_t lock;           /* guards the fields of mirrors */
+  _Atomic int64_t bytes, between; /* to and from mirrors; between devices of different kinds */
+  _Atomic bool lost;              /* a mirror found no memory */
   tsr_runtime *rt;
   /* Under the lock, and of a kind with queues: the last number of all and of each device, and
    * buffers without references whose work is not over, oldest first. */
@@ -52,6 +54,12 @@ static inline bool tsr__on_host(const tsr__buffer *buffer)
   return !buffer->ops->get;
 }
 
+/* Whether a device is of the kind: each is, but where CPU devices are beside. */
+static inline bool tsr__is_of_kind(const tsr__other *other, int device)
+{
+  return !other->mixed || (device >= other->first && device < other->first + other->count);
+}
+
 enum tsr__use {
   TSR__READS,
   TSR__WRITES, /* all of it, so that nothing is brought before */
@@ -64,6 +72,7 @@ typedef struct tsr__touch {
     TSR__TOUCH_AFTER,
     TSR__TOUCH_OPEN,
     TSR__TOUCH_CLOSE,
+    TSR__TOUCH_SIDES, /* which of host and devices the buffers lie on */
     /* of queues: which devices write; the host waits; a device waits; its work has a number */
     TSR__TOUCH_WRITERS,
     TSR__TOUCH_AWAIT,
@@ -72,6 +81,7 @@ typedef struct tsr__touch {
   } step;
   int64_t count; /* buffers that were opened, or are to be closed */
   bool good;
+  unsigned sides;    /* SIDES: of enum tsr__side */
   tsr__other *other; /* of the buffers of the list; NULL: all are of host memory */
   int device;        /* FOLLOW, MARK: whose work it is */
   int first, last;   /* WRITERS: the range of these devices */
@@ -91,6 +101,16 @@ void tsr__touch_buffers(tsr__touch *touch, tsr__buffer *const *buffers, int64_t 
 
 typedef void tsr__touch_fn(tsr__touch *touch, const void *ask);
 tsr__touch_fn tsr__touch_read; /* the ask is a buffer, which is read */
+
+/* Where buffers of an ask lie. */
+enum tsr__side { TSR__ON_HOST = 1, TSR__ON_DEVICES = 2, TSR__ON_BOTH = 3 };
+unsigned tsr__ask_sides(tsr__touch_fn *fn, const void *ask);
+/* Whether no buffer is of the kind, in a runtime that has CPU devices beside: the CPU's function
+ * then serves the ask as it is. */
+static inline bool tsr__is_for_cpu(const tsr_runtime *rt, tsr__touch_fn *fn, const void *ask)
+{
+  return tsr__other_of(rt)->mixed && !(tsr__ask_sides(fn, ask) & TSR__ON_DEVICES);
+}
 
 /* Whether the device itself can work on all of an ask's buffers. Brings their changed mirrors back
  * before. */
@@ -129,8 +149,8 @@ tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run);
 tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__queued_give(tsr__buffer *buffer);
 
-/* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays. Error:
- * TSR_ENOMEM, nothing replaced. */
+/* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays, and buffers of
+ * CPU devices do. Error: TSR_ENOMEM, nothing replaced. */
 tsr_status tsr__bring_to_host(tsr__buffer **buffer, tsr__error *error);
 tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error);
 
@@ -138,7 +158,7 @@ tsr_status tsr__no_mirror(tsr__error *error); /* sets and returns TSR_ENOMEM */
 
 /* The table's entries for rows (rows_on_host.c). */
 extern const struct tsr__row_ops tsr__rows_or_host;
-/* Completes the other entries (on_host.c). */
-void tsr__complete(tsr__device_ops *ops);
+/* Completes the other entries (on_host.c); the kind's own are there. */
+void tsr__complete(tsr__other *other);
 
 #endif

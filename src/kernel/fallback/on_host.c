@@ -24,16 +24,18 @@
 #include "kernel/tile/partial.h"
 
 /* Runs `own` on the device if the kind has the entry and all buffers of the ask are the device's,
- * else `host` in mirrors. Entries without a status use it. */
-#define EITHER(rt, entry, touch, ask, own, host)                 \
-  do {                                                           \
-    if (tsr__own_of(rt)->entry && tsr__device_can(touch, ask)) { \
-      own;                                                       \
-      tsr__device_did(touch, ask);                               \
-    } else if (tsr__mirrors_open_or_lose(rt, touch, ask)) {      \
-      host;                                                      \
-      tsr__mirrors_close(touch, ask);                            \
-    }                                                            \
+ * else `host`, in mirrors where some are. Entries without a status use it. */
+#define EITHER(rt, entry, touch, ask, own, host)                        \
+  do {                                                                  \
+    if (tsr__is_for_cpu(rt, touch, ask)) {                              \
+      host;                                                             \
+    } else if (tsr__own_of(rt)->entry && tsr__device_can(touch, ask)) { \
+      own;                                                              \
+      tsr__device_did(touch, ask);                                      \
+    } else if (tsr__mirrors_open_or_lose(rt, touch, ask)) {             \
+      host;                                                             \
+      tsr__mirrors_close(touch, ask);                                   \
+    }                                                                   \
   } while (0)
 
 /* Returns the status of an entry that the kind may have for some programs alone: `work` says for
@@ -43,6 +45,7 @@
     telling told = { error, traffic };                                \
     tsr_status status = tsr__mirrors_check(tsr__other_of(rt), error); \
     if (status) return status;                                        \
+    if (tsr__is_for_cpu(rt, touch, ask)) return host;                 \
     if (!tsr__host_does(rt, &work) && tsr__device_can(touch, ask)) {  \
       if (!open_telling(rt, &told)) return error->status;             \
       status = own;                                                   \
@@ -79,6 +82,48 @@ static tsr__buffer *adopt_copy(tsr_runtime *rt, int device, const tsr__foreign *
 static void expect_nothing(tsr_runtime *rt, int device, size_t bytes, int count)
 {
   (void)rt, (void)device, (void)bytes, (void)count;
+}
+
+/* Entries that name a device, not a buffer. */
+static tsr__buffer *take_by_kind(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
+{
+  const tsr__other *other = tsr__other_of(rt);
+  if (!tsr__is_of_kind(other, device)) return tsr__cpu_take(rt, device, bytes, error);
+  return other->kind.queue ? tsr__queued_take(rt, device, bytes, error)
+                           : other->kind.ops->take(rt, device, bytes, error);
+}
+
+static tsr__buffer *adopt_by_kind(tsr_runtime *rt, int device, const tsr__foreign *memory)
+{
+  const tsr__other *other = tsr__other_of(rt);
+  if (!tsr__is_of_kind(other, device)) return tsr__cpu_adopt(rt, device, memory);
+  return other->kind.ops->adopt ? other->kind.ops->adopt(rt, device, memory)
+                                : adopt_copy(rt, device, memory);
+}
+
+static tsr_memory memory_by_kind(const tsr_runtime *rt, int device)
+{
+  const tsr__other *other = tsr__other_of(rt);
+  return tsr__is_of_kind(other, device) ? other->kind.ops->memory(rt, device)
+                                        : tsr__cpu_memory(rt, device);
+}
+
+static void expect_by_kind(tsr_runtime *rt, int device, size_t bytes, int count)
+{
+  const tsr__other *other = tsr__other_of(rt);
+  if (!tsr__is_of_kind(other, device)) tsr__cpu_expect(rt, device, bytes, count);
+  else if (other->kind.ops->expect) other->kind.ops->expect(rt, device, bytes, count);
+}
+
+/* Counts elements that go from one device to another, if these are of different kinds; bools are
+ * bits, as in traffic. */
+static void count_between(int from, int to, tsr_runtime *rt, tsr_dtype dtype, int64_t elements)
+{
+  tsr__other *other = tsr__other_of(rt);
+  int64_t bytes =
+      dtype == TSR_BOOL ? (elements + 7) / 8 : elements * (int64_t)tsr_dtype_size(dtype);
+  if (tsr__is_of_kind(other, from) != tsr__is_of_kind(other, to))
+    atomic_fetch_add_explicit(&other->between, bytes, memory_order_relaxed);
 }
 
 static void touch_written(tsr__touch *t, const void *ask)
@@ -236,10 +281,33 @@ static void touch_copying(tsr__touch *t, const void *ask)
   tsr__touch_buffers(t, c->to, c->count, TSR__CHANGES);
 }
 
+static int64_t elements_of(const tsr__box_copy *copy)
+{
+  int64_t count = 1;
+  for (int d = 0; d < copy->rank; d++) count *= copy->size[d];
+  return count;
+}
+
+/* A copy between host memory and a device. The host's side is its own memory, so that the device's
+ * alone may need a mirror. False: bits, which the host has as bytes, and steps. */
+static bool copy_between(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+                         tsr__traffic *traffic)
+{
+  if (tsr__on_host(from) == tsr__on_host(to)) return false;
+  if (copy->dtype == TSR_BOOL || copy->from_step) return false;
+  if (tsr__on_host(from)) from_host_either(copy, from->data, to);
+  else to_host_either(copy, from, to->data);
+  if (traffic && from->device != to->device)
+    traffic->bytes += elements_of(copy) * (int64_t)tsr_dtype_size(copy->dtype);
+  return true;
+}
+
 static void copy_either(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                         tsr__traffic *traffic)
 {
   const copying ask = { NULL, from, &to, 1 };
+  count_between(from->device, to->device, to->rt, copy->dtype, elements_of(copy));
+  if (copy_between(copy, from, to, traffic)) return;
   EITHER(to->rt, copy, touch_copying, &ask, tsr__own_of(to->rt)->copy(copy, from, to, traffic),
          tsr__cpu_copy(copy, from, to, traffic));
 }
@@ -248,6 +316,7 @@ static void pick_either(const tsr__pick *pick, const tsr__buffer *from, tsr__buf
                         tsr__traffic *traffic)
 {
   const copying ask = { pick->rows, from, &to, 1 };
+  count_between(from->device, to->device, to->rt, pick->dtype, pick->count);
   EITHER(to->rt, pick, touch_copying, &ask, tsr__own_of(to->rt)->pick(pick, from, to, traffic),
          tsr__cpu_pick(pick, from, to, traffic));
 }
@@ -256,6 +325,8 @@ static void disperse_either(const tsr__disperse *job, const tsr__buffer *from,
                             tsr__buffer *const *to, tsr__traffic *traffic)
 {
   const copying ask = { job->dest, from, to, job->parts };
+  for (int p = 0; p < job->parts; p++)
+    if (to[p]) count_between(from->device, to[p]->device, from->rt, job->dtype, job->counts[p]);
   EITHER(from->rt, disperse, touch_copying, &ask,
          tsr__own_of(from->rt)->disperse(job, from, to, traffic),
          tsr__cpu_disperse(job, from, to, traffic));
@@ -267,18 +338,39 @@ typedef struct assembling {
   tsr__buffer *const *from;
 } assembling;
 
-/* Every piece of a part, each once. */
+/* A walk over the pieces of a part, each once. */
+typedef struct piece_walk {
+  const tsr__piece_grid *pieces;
+  bool more;
+  int index[TSR_MAX_RANK]; /* by dim, of the overlap */
+} piece_walk;
+
+static piece_walk first_piece(const tsr__piece_grid *pieces)
+{
+  piece_walk walk = { .pieces = pieces, .more = true };
+  for (int d = 0; d < pieces->rank; d++) walk.more = walk.more && pieces->counts[d];
+  return walk;
+}
+
+static void next_piece(piece_walk *walk)
+{
+  int d = walk->pieces->rank - 1;
+  while (d >= 0 && ++walk->index[d] == walk->pieces->counts[d]) walk->index[d--] = 0;
+  walk->more = d >= 0;
+}
+
+static int position_of_piece(const piece_walk *walk)
+{
+  const tsr__piece_grid *pieces = walk->pieces;
+  int position = 0;
+  for (int d = 0; d < pieces->rank; d++) position += pieces->overlaps[d][walk->index[d]].offset;
+  return position == pieces->leader ? pieces->own : position;
+}
+
 static void touch_pieces(tsr__touch *t, const tsr__piece_grid *pieces, tsr__buffer *const *from)
 {
-  int index[TSR_MAX_RANK] = { 0 }, d;
-  for (d = 0; d < pieces->rank; d++)
-    if (!pieces->counts[d]) return;
-  do {
-    int position = 0;
-    for (d = 0; d < pieces->rank; d++) position += pieces->overlaps[d][index[d]].offset;
-    tsr__touch_buffer(t, from[position == pieces->leader ? pieces->own : position], TSR__READS);
-    for (d = pieces->rank - 1; d >= 0 && ++index[d] == pieces->counts[d]; d--) index[d] = 0;
-  } while (d >= 0);
+  for (piece_walk w = first_piece(pieces); w.more; next_piece(&w))
+    tsr__touch_buffer(t, from[position_of_piece(&w)], TSR__READS);
 }
 
 static void touch_assembling(tsr__touch *t, const void *ask)
@@ -289,16 +381,60 @@ static void touch_assembling(tsr__touch *t, const void *ask)
   for (int i = 0; i < a->count; i++) tsr__touch_buffer(t, a->parts[i].to, TSR__CHANGES);
 }
 
-static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *const *from,
-                            tsr__traffic *traffic)
+/* The elements of a piece that an assembly copies. */
+static int64_t elements_of_piece(const tsr__assembly *part, const piece_walk *walk)
+{
+  int64_t count = 1;
+  for (int d = 0; d < part->pieces.rank; d++) {
+    const tsr__overlap *o = &part->pieces.overlaps[d][walk->index[d]];
+    int64_t from = o->to_start, to = from + o->size;
+    if (d == part->slab_dim && from < part->slab_start) from = part->slab_start;
+    if (d == part->slab_dim && to > part->slab_end) to = part->slab_end;
+    count *= to > from ? to - from : 0;
+  }
+  return count;
+}
+
+static void count_pieces(const tsr__assembly *part, tsr__buffer *const *from)
+{
+  for (piece_walk w = first_piece(&part->pieces); w.more; next_piece(&w)) {
+    const tsr__buffer *piece = from[position_of_piece(&w)];
+    if (piece)
+      count_between(piece->device, part->to->device, part->to->rt, part->dtype,
+                    elements_of_piece(part, &w));
+  }
+}
+
+static bool assemble_alike(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                           tsr__traffic *traffic)
 {
   const assembling ask = { parts, count, from };
   bool all = true;
-  if (!count) return true;
   tsr_runtime *rt = parts->to->rt;
   EITHER(rt, assemble, touch_assembling, &ask,
          all = tsr__own_of(rt)->assemble(parts, count, from, traffic),
          all = tsr__cpu_assemble(parts, count, from, traffic));
+  return all;
+}
+
+static unsigned sides_of_part(const tsr__assembly *part, tsr__buffer *const *from)
+{
+  return tsr__ask_sides(touch_assembling, &(assembling){ part, 1, from });
+}
+
+/* Of two kinds of devices, parts that follow each other and whose buffers lie alike go together. */
+static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *const *from,
+                            tsr__traffic *traffic)
+{
+  bool all = true;
+  if (!count) return true;
+  if (!tsr__other_of(parts->to->rt)->mixed) return assemble_alike(parts, count, from, traffic);
+  for (int i = 0, next = 0; i < count; i = next) {
+    unsigned sides = sides_of_part(&parts[i], from);
+    while (next < count && sides_of_part(&parts[next], from) == sides)
+      count_pieces(&parts[next++], from);
+    all = assemble_alike(&parts[i], next - i, from, traffic) && all;
+  }
   return all;
 }
 
@@ -366,14 +502,53 @@ static bool open_telling(tsr_runtime *rt, telling *told)
   return late || !other->kind.queue;
 }
 
-/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
-static tsr_status run_either(const tsr__run *run, tsr__error *error)
+static tsr__device_work work_of_kernel(const tsr__run *run)
 {
-  const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
-                                  .program = run->program,
-                                  .kernel = run->kernel };
+  return (
+      tsr__device_work){ .kind = TSR__WORK_KERNEL, .program = run->program, .kernel = run->kernel };
+}
+
+/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
+static tsr_status run_alike(const tsr__run *run, tsr__error *error)
+{
+  const tsr__device_work work = work_of_kernel(run);
   EITHER_WORK(run->rt, NULL, touch_run, run, tsr__own_of(run->rt)->run(run, told.error),
               tsr__cpu_run(run, error));
+}
+
+/* Whether each part of a kernel can be left to the kind of its device: not where an index may be
+ * out of range, as the error names the first one of all parts. */
+static bool splits(const tsr__run *run)
+{
+  const tsr__device_work work = work_of_kernel(run);
+  return tsr__other_of(run->rt)->mixed && !tsr__kernel_may_fail(run->kernel) &&
+         !tsr__host_does(run->rt, &work) && tsr__ask_sides(touch_run, run) == TSR__ON_BOTH;
+}
+
+/* Runs the parts of one kind, neighbours together. */
+static tsr_status run_side(const tsr__run *run, bool of_kind, tsr__error *error)
+{
+  const tsr__other *other = tsr__other_of(run->rt);
+  tsr_status status = TSR_OK;
+  for (int p = 0, next; p < run->part_count && !status; p = next) {
+    bool side = tsr__is_of_kind(other, run->parts[p].device);
+    for (next = p + 1; next < run->part_count; next++)
+      if (tsr__is_of_kind(other, run->parts[next].device) != side) break;
+    tsr__run some = *run;
+    some.part_count = next - p;
+    some.parts = &run->parts[p];
+    if (run->busy) some.busy = &run->busy[p];
+    if (side == of_kind) status = run_alike(&some, error);
+  }
+  return status;
+}
+
+/* The kind goes first: its entries may return before their work is over. */
+static tsr_status run_either(const tsr__run *run, tsr__error *error)
+{
+  if (!splits(run)) return run_alike(run, error);
+  tsr_status status = run_side(run, true, error);
+  return status ? status : run_side(run, false, error);
 }
 
 /* Results that nobody reads have no buffer, nor have shards of other processes. */
@@ -440,10 +615,22 @@ static void put_host_partials(tsr__device_ops *ops)
   ops->partial_far = tsr__partial_far;
 }
 
-/* `ops` is the kind's own table. */
-void tsr__complete(tsr__device_ops *ops)
+/* Entries of two kinds: by device, and partials on the host. */
+static void put_entries_by_kind(tsr__device_ops *ops)
 {
+  put_host_partials(ops);
+  ops->take = take_by_kind;
+  ops->adopt = adopt_by_kind;
+  ops->memory = memory_by_kind;
+  ops->expect = expect_by_kind;
+}
+
+void tsr__complete(tsr__other *other)
+{
+  tsr__device_ops *ops = &other->ops;
   if (!ops->partial) put_host_partials(ops);
+  if (other->kind.queue) ops->take = tsr__queued_take;
+  if (other->mixed) put_entries_by_kind(ops);
   if (!ops->adopt) ops->adopt = adopt_copy;
   if (!ops->expect) ops->expect = expect_nothing;
   if (!ops->share) {

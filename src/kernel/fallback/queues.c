@@ -22,7 +22,7 @@ static tsr__queued *queued_of(const tsr__buffer *buffer)
 
 static uint64_t marked_on(const tsr__other *other, int device)
 {
-  return other->marked[device - other->base.first];
+  return other->marked[device - other->first];
 }
 
 /* The number of a device that a user of a buffer waits for: of the buffer's own device always, of
@@ -49,26 +49,26 @@ static void await_number(const tsr__other *other, int device, uint64_t number)
 
 static int end_of(const tsr__other *other)
 {
-  return other->base.first + other->base.count;
+  return other->first + other->count;
 }
 
 static bool buffer_is_over(const tsr__other *other, const tsr__buffer *b)
 {
-  for (int d = other->base.first; d < end_of(other); d++)
+  for (int d = other->first; d < end_of(other); d++)
     if (!is_over(other, d, number_to_await(other, b, d, true))) return false;
   return true;
 }
 
 static void await_buffer(const tsr__other *other, const tsr__buffer *b, bool writes)
 {
-  for (int d = other->base.first; d < end_of(other); d++)
+  for (int d = other->first; d < end_of(other); d++)
     await_number(other, d, number_to_await(other, b, d, writes));
 }
 
 /* The device's next work begins when the buffer may be read there, or written. */
 static void follow_buffer(const tsr__other *other, int device, const tsr__buffer *b, bool writes)
 {
-  for (int d = other->base.first; d < end_of(other); d++) {
+  for (int d = other->first; d < end_of(other); d++) {
     uint64_t number = number_to_await(other, b, d, writes);
     if (d != device && !is_over(other, d, number))
       other->kind.queue->follow(other->rt, device, d, number);
@@ -80,7 +80,7 @@ static uint64_t mark_device(tsr__other *other, int device)
 {
   uint64_t number = ++other->clock;
   other->kind.queue->mark(other->rt, device, number);
-  other->marked[device - other->base.first] = number;
+  other->marked[device - other->first] = number;
   return number;
 }
 
@@ -194,7 +194,7 @@ static uint64_t share_of(tsr__other *other, int device, uint64_t number)
 bool tsr__queues_over(const tsr__devices *devices, uint64_t number)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
-  for (int d = other->base.first; d < end_of(other); d++)
+  for (int d = other->first; d < end_of(other); d++)
     if (!is_over(other, d, share_of(other, d, number))) return false;
   return true;
 }
@@ -202,7 +202,7 @@ bool tsr__queues_over(const tsr__devices *devices, uint64_t number)
 void tsr__queues_await(const tsr__devices *devices, uint64_t number)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
-  for (int d = other->base.first; d < end_of(other); d++) {
+  for (int d = other->first; d < end_of(other); d++) {
     uint64_t share = share_of(other, d, number);
     if (is_over(other, d, share)) continue;
     other->kind.queue->await(other->rt, d, share);

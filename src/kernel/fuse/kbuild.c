@@ -284,6 +284,14 @@ bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input)
   return own;
 }
 
+bool tsr__kernel_may_fail(const tsr__kernel *kernel)
+{
+  bool may = false;
+  for (int i = 0; i < kernel->inst_count; i++)
+    may |= kernel->insts[i].op == TSR__K_TAKE || kernel->insts[i].op == TSR__K_WITHIN;
+  return may;
+}
+
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)
 {
   return &kernel->io;

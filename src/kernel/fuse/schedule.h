@@ -72,6 +72,8 @@ const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel);
 /* Whether each element of an input is read only to compute the same element of the results: then a
  * result can be written into the input's memory. */
 bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input);
+/* Whether a kernel looks up an index that may be out of range. */
+bool tsr__kernel_may_fail(const tsr__kernel *kernel);
 /* Text of a kernel's instructions, one a line (tsr_dump, tests that read the plan). */
 void tsr__kernel_print(const tsr__kernel *kernel, tsr__text *out);
 /* ---- partials ---------------------------------------------------------------------------- */
