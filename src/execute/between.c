@@ -21,28 +21,29 @@ static int kind_at(const between *b, const tsr_sharding *sharding, int position)
   return tsr__device_kind_of(b->topology, tsr__home_device(b->rt, sharding, position));
 }
 
-static void add_piece(between *b, const tsr_sharding *from, int position, const tsr_box *box)
+static void add_piece_between(between *b, const tsr_sharding *from, int position,
+                              const tsr_box *box)
 {
   const tsr__gnode *g = &b->program->nodes[b->node];
   b->bytes[kind_at(b, from, position)][b->to] +=
       tsr__piece_bytes((tsr_dtype)g->dtype, tsr__rank_of(b->program, g), box);
 }
 
-static void add_moved(void *user, const tsr__moved_box *piece)
+static void add_moved_box(void *user, const tsr__moved_box *piece)
 {
   between *b = user;
-  add_piece(b, b->from[0], piece->position, piece->box);
+  add_piece_between(b, b->from[0], piece->position, piece->box);
 }
 
-static void add_shifted(void *user, const tsr__shift_piece *piece)
+static void add_shifted_box(void *user, const tsr__shift_piece *piece)
 {
   between *b = user;
   tsr_box box = { .start = { 0 } };
   memcpy(box.size, piece->size, sizeof box.size);
-  add_piece(b, b->from[piece->operand], piece->from_position, &box);
+  add_piece_between(b, b->from[piece->operand], piece->from_position, &box);
 }
 
-static void add_line(const between *b, tsr__text *out)
+static void add_crossing_line(const between *b, tsr__text *out)
 {
   const tsr__gnode *g = &b->program->nodes[b->node];
   tsr_shape shape = tsr__gnode_shape(g);
@@ -67,9 +68,9 @@ static void explain_reshard(between *b, tsr__text *out)
   b->from = &move.from;
   for (int p = 0; p < tsr__positions(move.to); p++) {
     b->to = kind_at(b, move.to, p);
-    if (tsr__holds(move.to, p)) tsr__reshard_pieces(&move, p, add_moved, b);
+    if (tsr__holds(move.to, p)) tsr__reshard_pieces(&move, p, add_moved_box, b);
   }
-  add_line(b, out);
+  add_crossing_line(b, out);
 }
 
 /* Without memory for the view there is no line. */
@@ -80,9 +81,9 @@ static void explain_shift(between *b, tsr__arena *scratch, tsr__text *out)
   b->from = viewed.from;
   for (int p = 0; p < tsr__positions(viewed.to); p++) {
     b->to = kind_at(b, viewed.to, p);
-    tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ add_shifted, b });
+    tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ add_shifted_box, b });
   }
-  add_line(b, out);
+  add_crossing_line(b, out);
 }
 
 void tsr__explain_between(tsr_scope *scope, const tsr__plan *plan, tsr__text *out)

@@ -177,21 +177,6 @@ tsr_status tsr__open_cpu(tsr_runtime *rt, int first, int count)
   return TSR_OK;
 }
 
-static const struct {
-  const char *name;
-  tsr_status (*open)(tsr_runtime *rt, int first, int count);
-} kinds[] = {
-#define KIND(name) { #name, tsr__open_##name },
-#include "topology/kinds.def"
-};
-
-tsr_status tsr__kind_open(tsr_runtime *rt, const char *kind, int first, int count)
-{
-  size_t k = 0;
-  while (strcmp(kinds[k].name, kind) != 0) k++; /* the topology has kinds of kinds.def alone */
-  return kinds[k].open(rt, first, count);
-}
-
 /* A buffer is the CPU's or the other kind's: tables of several kinds would need a copy of each to
  * each. */
 static tsr_status check_kinds(tsr_runtime *rt, const tsr__topology *topology)

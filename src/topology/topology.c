@@ -67,18 +67,7 @@ static int device_number(const char *text, size_t length)
   return value;
 }
 
-static const char *const kind_names[] = {
-#define KIND(name) #name,
-#include "topology/kinds.def"
-  NULL
-};
-
-const char *const *tsr__kind_names(void)
-{
-  return kind_names;
-}
-
-/* The name as the list has it; NULL: no kind is named so. */
+/* The name of a kind as the list has it, which stays; NULL: no kind is named so. */
 static const char *known_kind(const char *name, size_t length)
 {
   const char *const *known = tsr__kind_names();
@@ -94,6 +83,7 @@ typedef struct device_part {
   size_t kind_length, count_length;
 } device_part;
 
+/* Names the kinds that there are. */
 static tsr_status refuse_kind(const device_part *part, tsr__error *error)
 {
   char quote[TSR__QUOTE], kind[TSR__QUOTE], known[TSR__QUOTE] = "";
@@ -109,6 +99,7 @@ static tsr_status refuse_kind(const device_part *part, tsr__error *error)
                         tsr__quote(part->kind, part->kind_length, kind), known);
 }
 
+/* Names the kind, so that the reader finds the part of a longer text. */
 static tsr_status refuse_count(const device_part *part, const char *kind, tsr__error *error)
 {
   char quote[TSR__QUOTE], count[TSR__QUOTE];
@@ -120,6 +111,7 @@ static tsr_status refuse_count(const device_part *part, const char *kind, tsr__e
       tsr__quote(part->count, part->count_length, count), (int)TSR__MOST_DEVICES, kind);
 }
 
+/* Tells both limits, since the text shows which one it passes. */
 static tsr_status refuse_more_devices(const device_part *part, tsr__error *error)
 {
   char quote[TSR__QUOTE];
@@ -132,7 +124,7 @@ static tsr_status refuse_more_devices(const device_part *part, tsr__error *error
 }
 
 /* Adds the devices of a part. */
-static tsr_status add_part(const device_part *part, tsr__topology *out, tsr__error *error)
+static tsr_status add_devices(const device_part *part, tsr__topology *out, tsr__error *error)
 {
   char quote[TSR__QUOTE];
   const char *kind = known_kind(part->kind, part->kind_length);
@@ -156,7 +148,7 @@ static tsr_status add_part(const device_part *part, tsr__topology *out, tsr__err
 }
 
 /* `at` ends at a comma or with the text. */
-static device_part part_at(const char *all, const char *at)
+static device_part device_part_at(const char *all, const char *at)
 {
   size_t length = strcspn(at, ",");
   const char *colon = memchr(at, ':', length);
@@ -178,8 +170,8 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
     return tsr__error_set(error, TSR_EARG,
                           "the devices are NULL; write \"cpu:8\" for 8 virtual devices");
   for (const char *at = text;; at++) {
-    device_part part = part_at(text, at);
-    if (add_part(&part, &read, error)) return error->status;
+    device_part part = device_part_at(text, at);
+    if (add_devices(&part, &read, error)) return error->status;
     at += strcspn(at, ",");
     if (!*at) break;
   }

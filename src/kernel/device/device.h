@@ -138,6 +138,7 @@ typedef struct tsr__run tsr__run;
 typedef struct tsr__all_reduce tsr__all_reduce;
 typedef struct tsr__call tsr__call;
 struct tsr__program;
+struct tsr__kernel;
 
 /* Work that a device kind may do for some programs and not for others. */
 typedef struct tsr__device_work {
@@ -149,12 +150,18 @@ typedef struct tsr__device_work {
 
 /* A device kind needs `kind`, `take`, `give`, `memory`, `put` and `get`. Every other entry may be
  * NULL: the host then does the work in mirrors of the buffers (fallback/fallback.h), and the table
- * that a runtime's devices have is complete. Entries about partials are all there or all NULL. */
+ * that a runtime's devices have is complete but for `supports` and `prepare`. Entries about
+ * partials are all there or all NULL. */
 typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
   const struct tsr__row_ops *rows; /* functions that read and write rows: rows/row_ops.h */
   /* Whether the device does such work, for which it has an entry; NULL: all of it. */
   bool (*supports)(const tsr__device_work *work);
+  /* The device's form of a kernel, such as compiled code, which `run` finds at its `code`; NULL, or
+   * no entry: there is none. Called before the first run of the kernel on the kind, by one thread
+   * at a time, and again where it set the error, which fails that run. Kept with the plan. */
+  struct tsr__code *(*prepare)(tsr_runtime *rt, const struct tsr__program *program,
+                               const struct tsr__kernel *kernel, tsr__error *error);
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*take)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
   /* The memory of a buffer without references goes back to where it came from, and its header goes

@@ -8,7 +8,7 @@
  *   kernel 1 over f32[8]@(x): reads 1 array (32 bytes), stores 1, reduces 0, in one pass
  *   the host does 1 kernel, which devices of kind empty lack: operands and results are copied ...
  *
- * Of kernels over devices of two kinds it says whether each kind does its own parts. Steps inside
+ * It says of kernels over devices of two kinds whether each kind does its own parts. Steps inside
  * loops are not listed, as an explanation does not list them either. */
 #include "kernel/fallback/mirror.h"
 
@@ -23,6 +23,7 @@ static size_t marks_bytes(const tsr__other *other)
 static void free_other(tsr_runtime *rt, tsr__other *other)
 {
   if (other->marked) tsr__del(&rt->heap, other->marked, marks_bytes(other));
+  pthread_mutex_destroy(&other->making);
   pthread_mutex_destroy(&other->lock);
   tsr__del(&rt->heap, other, sizeof *other);
 }
@@ -31,7 +32,7 @@ static void close_other(tsr_runtime *rt, void *slot)
 {
   tsr__other *other = slot;
   tsr__spares_free(&other->base.values, &rt->heap);
-  rt->slots[TSR__SLOT_DEVICES] = other; /* where the kind finds its state */
+  rt->slots[TSR__SLOT_DEVICES] = other; /* the kind finds its state there */
   tsr__queues_settle(&other->base);
   rt->slots[TSR__SLOT_DEVICES] = NULL;
   if (other->kind.close) other->kind.close(rt, other->kind.state);
@@ -69,6 +70,7 @@ tsr_status tsr__devices_add(tsr_runtime *rt, const tsr__device_kind *kind)
   };
   tsr__complete(other);
   pthread_mutex_init(&other->lock, NULL);
+  pthread_mutex_init(&other->making, NULL);
   other->marked = tsr__new(&rt->heap, marks_bytes(other));
   if (!other->marked) {
     free_other(rt, other);
@@ -145,10 +147,25 @@ static const struct step_words {
   [TSR__STEP_ROUTINE] = { "routine", "routines" },
 };
 
-static bool lacks_step(const tsr_runtime *rt, const tsr__program *program, const tsr__step *step)
+/* A step of a program, to be told of. */
+typedef struct told_step {
+  const tsr_runtime *rt;
+  const tsr__program *program;
+  const tsr__step *step;
+  int node; /* the first that meets, where an all-reduce has several */
+} told_step;
+
+static int node_of_told(const tsr__schedule *schedule, const tsr__step *step)
 {
+  return step->kind == TSR__STEP_ALL_REDUCE ? schedule->accums[step->first].node : step->node;
+}
+
+static bool lacks_step(const told_step *told)
+{
+  const tsr_runtime *rt = told->rt;
+  const tsr__step *step = told->step;
   const tsr__device_ops *own = tsr__devices_of(rt)->own;
-  tsr__device_work work = { .program = program, .kernel = step->kernel, .node = step->node };
+  tsr__device_work work = { .program = told->program, .kernel = step->kernel, .node = told->node };
   switch (step->kind) {
   case TSR__STEP_KERNEL: work.kind = TSR__WORK_KERNEL; return tsr__host_does(rt, &work);
   case TSR__STEP_ROUTINE: work.kind = TSR__WORK_ROUTINE; return tsr__host_does(rt, &work);
@@ -162,14 +179,21 @@ static bool lacks_step(const tsr_runtime *rt, const tsr__program *program, const
   }
 }
 
-/* Where the devices lie over which a step works; a step without devices of its own is of all. */
-static unsigned sides_of_step(const tsr_runtime *rt, const tsr__program *program,
-                              const tsr__step *step)
+/* The node that lies on the devices over which a step works. */
+static int node_of_devices(const told_step *told)
 {
-  const tsr__other *other = tsr__other_of(rt);
-  int node = step->kind == TSR__STEP_KERNEL ? tsr__kernel_io_of(step->kernel)->domain : step->node;
+  const tsr__gnode *g = &told->program->nodes[told->node];
+  if (told->step->kind == TSR__STEP_KERNEL) return tsr__kernel_io_of(told->step->kernel)->domain;
+  return told->step->kind == TSR__STEP_ROUTINE ? tsr__in(told->program, g, 0) : told->node;
+}
+
+/* The kinds of those devices. */
+static unsigned sides_of_step(const told_step *told)
+{
+  const tsr__other *other = tsr__other_of(told->rt);
+  const tsr__program *program = told->program;
   if (!other->mixed) return TSR__ON_DEVICES;
-  const tsr_sharding *over = &program->shardings[program->nodes[node].sharding];
+  const tsr_sharding *over = &program->shardings[program->nodes[node_of_devices(told)].sharding];
   unsigned sides = 0;
   for (int p = 0; p < tsr__positions(over); p++) {
     int device = over->mesh ? tsr__position_device(over, p) : other->base.first;
@@ -178,20 +202,19 @@ static unsigned sides_of_step(const tsr_runtime *rt, const tsr__program *program
   return sides;
 }
 
-/* Who does a step; moves between kinds have lines of their own, with bytes. */
+/* The doer of a step; moves between kinds have lines of their own, with bytes. */
 enum doer { DEVICES, LACKED, ON_TWO_KINDS, BY_TWO_KINDS, DOERS };
 
-static enum doer doer_of(const tsr_runtime *rt, const tsr__program *program, const tsr__step *step)
+static enum doer doer_of(const told_step *told)
 {
-  unsigned sides = sides_of_step(rt, program, step);
-  bool lacks = sides & TSR__ON_DEVICES && lacks_step(rt, program, step);
-  if (sides != TSR__ON_BOTH) return lacks ? LACKED : DEVICES;
-  switch (step->kind) {
+  unsigned sides = sides_of_step(told);
+  if (sides & TSR__ON_DEVICES && lacks_step(told)) return LACKED;
+  if (sides != TSR__ON_BOTH) return DEVICES;
+  switch (told->step->kind) {
   case TSR__STEP_KERNEL:
-    if (lacks) return LACKED;
-    return tsr__kernel_may_fail(step->kernel) ? ON_TWO_KINDS : BY_TWO_KINDS;
-  case TSR__STEP_ROUTINE: return lacks ? LACKED : ON_TWO_KINDS;
-  default: return lacks ? LACKED : DEVICES;
+    return tsr__kernel_may_fail(told->step->kernel) ? ON_TWO_KINDS : BY_TWO_KINDS;
+  case TSR__STEP_ROUTINE: return ON_TWO_KINDS;
+  default: return DEVICES;
   }
 }
 
@@ -222,10 +245,11 @@ void tsr__host_explain(const tsr_runtime *rt, const tsr__program *program,
   if (!tsr__devices_of(rt)->own) return;
   for (int s = 0; s < schedule->step_count; s++) {
     const tsr__step *step = &schedule->steps[s];
-    count[step->kind][doer_of(rt, program, step)]++;
+    const told_step told = { rt, program, step, node_of_told(schedule, step) };
+    count[step->kind][doer_of(&told)]++;
   }
   for (int k = 0; k < NAMED; k++)
-    for (int by = LACKED; by < DOERS; by++)
+    for (enum doer by = LACKED; by < DOERS; by++)
       if (count[k][by])
         add_doer(rt, by, count[k][by] == 1 ? words_of[k].one : words_of[k].many, count[k][by], out);
 }

@@ -22,6 +22,8 @@
  *   fill, number           constants that are not worth a copy
  *   run, call, all_reduce  with `supports`, one kernel, routine or reduction after the other;
  *                          kernels with accumulators need the entries about partials as well
+ *   prepare                where a kernel has a form of the kind's own, such as compiled code: made
+ *                          once, and freed with the plan
  *   map, unmap             where the host can read the memory in place
  *   staging_open, _close   where the host can fill the memory in place, or has memory for transfers
  *   share, open_shared,    for runtimes of several processes, which are refused without these
@@ -74,8 +76,8 @@
  * kernel and guesses stays until the run is over,
  * and buffers until their work is. A kind copies the lists, counts traffic at the call,
  * and asks no progress callback later. The `error` of run, call and
- * all_reduce may be set, and the traffic of the last two added, until the work is over: of several
- * errors the first by position. */
+ * all_reduce may be set, and the traffic of the last two added, until the work is over; the
+ * first of several errors by position counts. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
@@ -125,8 +127,8 @@ static inline int64_t tsr__kind_bytes(const tsr_runtime *rt)
   return devices->own ? tsr__kind_bytes_of(devices) : 0;
 }
 
-/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
- * of work that the run of `error` has queued, for which it waits. */
+/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first
+ * error of work that the run of `error` has queued, for which it waits. */
 tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error);
 static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
 {

@@ -28,6 +28,7 @@ typedef struct tsr__other {
   bool mixed;          /* the others are CPU devices */
   tsr__device_ops ops; /* complete */
   tsr__device_kind kind;
+  pthread_mutex_t making;         /* held by the thread that prepares a kernel */
   pthread_mutex_t lock;           /* guards the fields of mirrors */
   _Atomic int64_t bytes, between; /* to and from mirrors; between devices of different kinds */
   _Atomic bool lost;              /* a mirror found no memory */
@@ -36,7 +37,7 @@ typedef struct tsr__other {
    * buffers without references whose work is not over, oldest first. */
   uint64_t clock, *marked;
   tsr__queued *leaving, **leaving_end;
-  tsr__late *told, **told_end; /* of all runs, in the order of their entries */
+  tsr__late *told, **told_end; /* the records of all runs, in the order of entries */
 } tsr__other;
 
 static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
@@ -81,8 +82,8 @@ typedef struct tsr__touch {
   } step;
   int64_t count; /* buffers that were opened, or are to be closed */
   bool good;
-  unsigned sides;    /* SIDES: of enum tsr__side */
-  tsr__other *other; /* of the buffers of the list; NULL: all are of host memory */
+  unsigned sides;    /* SIDES: bits of enum tsr__side */
+  tsr__other *other; /* that of the buffers in the list; NULL: all are of host memory */
   int device;        /* FOLLOW, MARK: whose work it is */
   int first, last;   /* WRITERS: the range of these devices */
   uint64_t number;   /* MARK */
@@ -102,7 +103,7 @@ void tsr__touch_buffers(tsr__touch *touch, tsr__buffer *const *buffers, int64_t 
 typedef void tsr__touch_fn(tsr__touch *touch, const void *ask);
 tsr__touch_fn tsr__touch_read; /* the ask is a buffer, which is read */
 
-/* Where buffers of an ask lie. */
+/* The sides on which buffers of an ask lie. */
 enum tsr__side { TSR__ON_HOST = 1, TSR__ON_DEVICES = 2, TSR__ON_BOTH = 3 };
 unsigned tsr__ask_sides(tsr__touch_fn *fn, const void *ask);
 /* Whether no buffer is of the kind, in a runtime that has CPU devices beside: the CPU's function
@@ -129,7 +130,7 @@ void tsr__mirror_drop(tsr__buffer *buffer);
 bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t bytes);
 bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t bytes);
 
-/* The order of queued work (queues.c); of a kind without queues they do nothing. tsr__queues_begin
+/* The order of queued work (queues.c); nothing happens where a kind has none. tsr__queues_begin
  * comes before an own entry that uses the buffers of an ask, and waits where the entry writes none;
  * tsr__queues_end comes after it. */
 void tsr__queues_begin(tsr__touch_fn *fn, const void *ask);
@@ -149,8 +150,8 @@ tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run);
 tsr__buffer *tsr__queued_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__queued_give(tsr__buffer *buffer);
 
-/* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays, and buffers of
- * CPU devices do. Error: TSR_ENOMEM, nothing replaced. */
+/* Replaces a buffer of the device by one of host memory, or the contrary; NULL stays, and buffers
+ * of CPU devices do. Error: TSR_ENOMEM, nothing replaced. */
 tsr_status tsr__bring_to_host(tsr__buffer **buffer, tsr__error *error);
 tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error);
 

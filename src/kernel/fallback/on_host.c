@@ -342,17 +342,17 @@ typedef struct assembling {
 typedef struct piece_walk {
   const tsr__piece_grid *pieces;
   bool more;
-  int index[TSR_MAX_RANK]; /* by dim, of the overlap */
+  int index[TSR_MAX_RANK]; /* the overlap, by dim */
 } piece_walk;
 
-static piece_walk first_piece(const tsr__piece_grid *pieces)
+static piece_walk first_piece_of_part(const tsr__piece_grid *pieces)
 {
   piece_walk walk = { .pieces = pieces, .more = true };
   for (int d = 0; d < pieces->rank; d++) walk.more = walk.more && pieces->counts[d];
   return walk;
 }
 
-static void next_piece(piece_walk *walk)
+static void next_piece_of_part(piece_walk *walk)
 {
   int d = walk->pieces->rank - 1;
   while (d >= 0 && ++walk->index[d] == walk->pieces->counts[d]) walk->index[d--] = 0;
@@ -369,7 +369,7 @@ static int position_of_piece(const piece_walk *walk)
 
 static void touch_pieces(tsr__touch *t, const tsr__piece_grid *pieces, tsr__buffer *const *from)
 {
-  for (piece_walk w = first_piece(pieces); w.more; next_piece(&w))
+  for (piece_walk w = first_piece_of_part(pieces); w.more; next_piece_of_part(&w))
     tsr__touch_buffer(t, from[position_of_piece(&w)], TSR__READS);
 }
 
@@ -381,27 +381,46 @@ static void touch_assembling(tsr__touch *t, const void *ask)
   for (int i = 0; i < a->count; i++) tsr__touch_buffer(t, a->parts[i].to, TSR__CHANGES);
 }
 
-/* The elements of a piece that an assembly copies. */
-static int64_t elements_of_piece(const tsr__assembly *part, const piece_walk *walk)
+/* A piece as a box to copy, without what lies outside of the assembly's slab. */
+typedef struct piece_box {
+  tsr__box_copy copy;
+  int64_t from_dims[TSR_MAX_RANK], from_start[TSR_MAX_RANK], to_start[TSR_MAX_RANK],
+      size[TSR_MAX_RANK];
+} piece_box;
+
+static void find_piece_box(const tsr__assembly *part, const piece_walk *walk, piece_box *out)
 {
-  int64_t count = 1;
   for (int d = 0; d < part->pieces.rank; d++) {
     const tsr__overlap *o = &part->pieces.overlaps[d][walk->index[d]];
     int64_t from = o->to_start, to = from + o->size;
     if (d == part->slab_dim && from < part->slab_start) from = part->slab_start;
     if (d == part->slab_dim && to > part->slab_end) to = part->slab_end;
-    count *= to > from ? to - from : 0;
+    out->from_dims[d] = o->part_size;
+    out->from_start[d] = o->from_start + from - o->to_start;
+    out->to_start[d] = from;
+    out->size[d] = to > from ? to - from : 0;
   }
-  return count;
+  out->copy = (tsr__box_copy){ .dtype = part->dtype,
+                               .rank = part->pieces.rank,
+                               .from_dims = out->from_dims,
+                               .from_start = out->from_start,
+                               .to_dims = part->to_dims,
+                               .to_start = out->to_start,
+                               .size = out->size,
+                               .progress = part->progress,
+                               .worker = part->worker,
+                               .streams = part->streams };
 }
 
 static void count_pieces(const tsr__assembly *part, tsr__buffer *const *from)
 {
-  for (piece_walk w = first_piece(&part->pieces); w.more; next_piece(&w)) {
+  for (piece_walk w = first_piece_of_part(&part->pieces); w.more; next_piece_of_part(&w)) {
     const tsr__buffer *piece = from[position_of_piece(&w)];
-    if (piece)
-      count_between(piece->device, part->to->device, part->to->rt, part->dtype,
-                    elements_of_piece(part, &w));
+    piece_box box;
+    if (!piece) continue;
+    find_piece_box(part, &w, &box);
+    count_between(piece->device, part->to->device, part->to->rt, part->dtype,
+                  elements_of(&box.copy));
   }
 }
 
@@ -417,23 +436,55 @@ static bool assemble_alike(const tsr__assembly *parts, int count, tsr__buffer *c
   return all;
 }
 
-static unsigned sides_of_part(const tsr__assembly *part, tsr__buffer *const *from)
+/* The way to put a part together where CPU devices are beside. The side that has all of its pieces
+ * does it; else it goes piece by piece, if every piece that passes from side to side is a range of
+ * bytes or a box that the kind copies; else in mirrors. */
+enum { BY_PIECES = 1 << 2 };
+
+static unsigned way_of_part(const tsr__assembly *part, tsr__buffer *const *from)
 {
-  return tsr__ask_sides(touch_assembling, &(assembling){ part, 1, from });
+  const tsr__device_ops *own = tsr__own_of(part->to->rt);
+  bool to_host = tsr__on_host(part->to),
+       boxes = to_host ? own->to_host != NULL : own->from_host != NULL;
+  unsigned sides = tsr__ask_sides(touch_assembling, &(assembling){ part, 1, from });
+  bool passes = part->dtype != TSR_BOOL;
+  for (piece_walk w = first_piece_of_part(&part->pieces); w.more && passes;
+       next_piece_of_part(&w)) {
+    const tsr__buffer *piece = from[position_of_piece(&w)];
+    piece_box box;
+    straight run;
+    find_piece_box(part, &w, &box);
+    passes = piece && (boxes || tsr__on_host(piece) == to_host || goes_straight(&box.copy, &run));
+  }
+  return sides == TSR__ON_BOTH && passes ? BY_PIECES : sides;
 }
 
-/* Of two kinds of devices, parts that follow each other and whose buffers lie alike go together. */
+static void assemble_by_pieces(const tsr__assembly *part, tsr__buffer *const *from,
+                               tsr__traffic *traffic)
+{
+  for (piece_walk w = first_piece_of_part(&part->pieces); w.more; next_piece_of_part(&w)) {
+    piece_box box;
+    find_piece_box(part, &w, &box);
+    if (elements_of(&box.copy))
+      copy_either(&box.copy, from[position_of_piece(&w)], part->to, traffic);
+  }
+}
+
+/* Parts that follow each other and go the same way go together. */
 static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *const *from,
                             tsr__traffic *traffic)
 {
   bool all = true;
   if (!count) return true;
   if (!tsr__other_of(parts->to->rt)->mixed) return assemble_alike(parts, count, from, traffic);
-  for (int i = 0, next = 0; i < count; i = next) {
-    unsigned sides = sides_of_part(&parts[i], from);
-    while (next < count && sides_of_part(&parts[next], from) == sides)
-      count_pieces(&parts[next++], from);
-    all = assemble_alike(&parts[i], next - i, from, traffic) && all;
+  for (int i = 0, next; i < count; i = next) {
+    unsigned way = way_of_part(&parts[i], from);
+    for (next = i + 1; next < count && way_of_part(&parts[next], from) == way;) next++;
+    for (int p = i; p < next; p++) {
+      if (way == BY_PIECES) assemble_by_pieces(&parts[p], from, traffic);
+      else count_pieces(&parts[p], from);
+    }
+    if (way != BY_PIECES) all = assemble_alike(&parts[i], next - i, from, traffic) && all;
   }
   return all;
 }
@@ -508,17 +559,52 @@ static tsr__device_work work_of_kernel(const tsr__run *run)
       tsr__device_work){ .kind = TSR__WORK_KERNEL, .program = run->program, .kernel = run->kernel };
 }
 
+static void drop_nothing(tsr__code *code)
+{
+  (void)code;
+}
+
+/* Stands for a kernel of which a kind makes nothing, so that the kind is asked once. */
+static const tsr__code no_code = { drop_nothing };
+
+static const tsr__code *prepare_kernel(const tsr__run *run, tsr__error *error)
+{
+  tsr__code *code = tsr__kernel_code(run->kernel);
+  if (code) return code; /* another thread's, meanwhile */
+  code = tsr__own_of(run->rt)->prepare(run->rt, run->program, run->kernel, error);
+  if (!code && !error->status) code = (tsr__code *)(uintptr_t)&no_code;
+  if (code) tsr__kernel_keep(run->kernel, code);
+  return code;
+}
+
+/* A warm run finds the code, and waits for nobody. */
+static tsr_status run_own(const tsr__run *run, tsr__error *error)
+{
+  const tsr__device_ops *own = tsr__own_of(run->rt);
+  if (!own->prepare) return own->run(run, error);
+  const tsr__code *code = tsr__kernel_code(run->kernel);
+  if (!code) {
+    pthread_mutex_t *making = &tsr__other_of(run->rt)->making;
+    pthread_mutex_lock(making);
+    code = prepare_kernel(run, error);
+    pthread_mutex_unlock(making);
+  }
+  if (!code) return error->status;
+  tsr__run with_code = *run;
+  with_code.code = code == &no_code ? NULL : code;
+  return own->run(&with_code, error);
+}
+
 /* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
 static tsr_status run_alike(const tsr__run *run, tsr__error *error)
 {
   const tsr__device_work work = work_of_kernel(run);
-  EITHER_WORK(run->rt, NULL, touch_run, run, tsr__own_of(run->rt)->run(run, told.error),
-              tsr__cpu_run(run, error));
+  EITHER_WORK(run->rt, NULL, touch_run, run, run_own(run, told.error), tsr__cpu_run(run, error));
 }
 
 /* Whether each part of a kernel can be left to the kind of its device: not where an index may be
  * out of range, as the error names the first one of all parts. */
-static bool splits(const tsr__run *run)
+static bool runs_by_kind(const tsr__run *run)
 {
   const tsr__device_work work = work_of_kernel(run);
   return tsr__other_of(run->rt)->mixed && !tsr__kernel_may_fail(run->kernel) &&
@@ -546,7 +632,7 @@ static tsr_status run_side(const tsr__run *run, bool of_kind, tsr__error *error)
 /* The kind goes first: its entries may return before their work is over. */
 static tsr_status run_either(const tsr__run *run, tsr__error *error)
 {
-  if (!splits(run)) return run_alike(run, error);
+  if (!runs_by_kind(run)) return run_alike(run, error);
   tsr_status status = run_side(run, true, error);
   return status ? status : run_side(run, false, error);
 }
@@ -615,7 +701,7 @@ static void put_host_partials(tsr__device_ops *ops)
   ops->partial_far = tsr__partial_far;
 }
 
-/* Entries of two kinds: by device, and partials on the host. */
+/* Entries for two kinds choose by the device, and partials lie on the host. */
 static void put_entries_by_kind(tsr__device_ops *ops)
 {
   put_host_partials(ops);
