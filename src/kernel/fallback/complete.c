@@ -257,7 +257,14 @@ void tsr__host_explain(const tsr_runtime *rt, const tsr__program *program,
 void tsr__host_explain_rows(const tsr_runtime *rt, tsr__text *out)
 {
   const tsr__device_ops *own = tsr__devices_of(rt)->own;
-  if (own && !own->rows)
+  if (!own || own->rows) return;
+  if (tsr__other_of(rt)->mixed)
+    tsr__text_add(
+        out,
+        "the host sorts, groups and joins rows that lie on devices of kind %s, too: their "
+        "columns are copied to and from host memory\n",
+        own->kind);
+  else
     tsr__text_add(out,
                   "the host sorts, groups and joins rows, which devices of kind %s lack: "
                   "columns are copied to and from host memory\n",
