@@ -1,10 +1,14 @@
 /* Queues of a device each, and one thread that empties them.
  *
  *   entry    -> | piece | piece | ...      a piece has copies of the ask's lists
- *   thread   <- from a queue by chance     on shadows: headers whose `data` is the memory */
+ *   thread   <- from a queue by chance     on buffers of another runtime
+ *
+ * The devices' memory is that of the CPU devices of this other runtime, which has no workers: so
+ * the thread works in memory of its own, and the host's is what it is without such devices. */
 #include "support/late_devices.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +24,7 @@ enum { OVERWRITTEN = 0xA5, MOST_DEVICES = 64 };
 
 typedef struct late_buffer {
   tsr__queued queued;
-  unsigned char *hidden;
+  tsr__buffer *hidden; /* of the other runtime */
 } late_buffer;
 
 typedef struct piece piece;
@@ -36,12 +40,12 @@ struct piece {
 };
 
 typedef struct queue {
-  tsr__pool *pool;
   piece *first, **last;
   uint64_t done;
 } queue;
 
 typedef struct late_state {
+  tsr_runtime *hidden;
   int first, count;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -74,12 +78,20 @@ static late_buffer *late_of(const tsr__buffer *buffer)
   return (late_buffer *)(uintptr_t)buffer;
 }
 
-/* What the functions of the CPU find in a buffer of the host. */
+static tsr_runtime *hidden_of(const tsr_runtime *rt)
+{
+  return state_of(rt)->hidden;
+}
+
+/* A header of the hidden buffer, which lives as long as a piece. */
 static tsr__buffer shadow_of(const tsr__buffer *buffer)
 {
-  tsr__buffer shadow = *buffer;
-  shadow.data = late_of(buffer)->hidden;
-  return shadow;
+  return *late_of(buffer)->hidden;
+}
+
+static unsigned char *bytes_of(const tsr__buffer *buffer)
+{
+  return tsr__cpu_data(late_of(buffer)->hidden);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -240,23 +252,16 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t size_of(size_t bytes)
-{
-  return bytes ? bytes : 1;
-}
-
 static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
-  tsr__pool *pool = queue_of(rt, device)->pool;
   late_buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
-  if (buffer) buffer->hidden = tsr__pool_take(pool, size_of(bytes));
-  if (!buffer || !buffer->hidden) {
-    tsr_memory memory = tsr__pool_memory(pool);
+  if (!buffer) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a buffer; free arrays");
+    return NULL;
+  }
+  buffer->hidden = tsr__cpu_take(hidden_of(rt), device, bytes, error);
+  if (!buffer->hidden) {
     tsr__del(&rt->heap, buffer, sizeof *buffer);
-    tsr__error_set(error, TSR_ENOMEM,
-                   "device %d cannot hold %zu more bytes: it holds %lld of the %lld bytes that "
-                   ".memory_limit allows; free arrays or raise the limit",
-                   device, bytes, (long long)memory.now, (long long)memory.limit);
     return NULL;
   }
   tsr__buffer *head = &buffer->queued.head;
@@ -270,17 +275,14 @@ static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__er
 
 static void late_give(tsr__buffer *buffer)
 {
-  size_t size = size_of(buffer->bytes);
-  unsigned char *hidden = late_of(buffer)->hidden;
-  memset(hidden, OVERWRITTEN, size);
-  tsr__pool_give(queue_of(buffer->rt, buffer->device)->pool, hidden, size);
+  if (buffer->bytes) memset(bytes_of(buffer), OVERWRITTEN, buffer->bytes);
+  tsr__buffer_release(late_of(buffer)->hidden);
   tsr__del(&buffer->rt->heap, late_of(buffer), sizeof(late_buffer));
 }
 
 static tsr_memory late_memory(const tsr_runtime *rt, int device)
 {
-  queue *q = queue_of(rt, device);
-  return q ? tsr__pool_memory(q->pool) : (tsr_memory){ 0 };
+  return tsr__cpu_memory(hidden_of(rt), device);
 }
 
 typedef struct put_piece {
@@ -300,7 +302,7 @@ static void late_put(tsr__buffer *to, size_t at, const void *host, size_t bytes)
 {
   if (at > to->bytes || bytes > to->bytes - at) abort();
   put_piece *put = piece_new(sizeof *put + bytes, do_put);
-  put->to = late_of(to)->hidden + at;
+  put->to = bytes_of(to) + at;
   put->bytes = bytes;
   if (bytes) memcpy(put->host, host, bytes);
   enqueue(to->rt, to->device, &put->head);
@@ -309,7 +311,7 @@ static void late_put(tsr__buffer *to, size_t at, const void *host, size_t bytes)
 static void late_get(const tsr__buffer *from, size_t at, void *host, size_t bytes)
 {
   if (at > from->bytes || bytes > from->bytes - at) abort();
-  if (bytes) memcpy(host, late_of(from)->hidden + at, bytes);
+  if (bytes) memcpy(host, bytes_of(from) + at, bytes);
 }
 
 /* ---- fill and number ------------------------------------------------------------------------- */
@@ -371,12 +373,17 @@ static const int64_t *keep_list(copy_piece *c, int number, const int64_t *list)
   return c->lists[number];
 }
 
+static void count_elements(tsr_dtype dtype, int64_t count, tsr__traffic *traffic)
+{
+  if (!traffic) return;
+  traffic->bytes += dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
+
 static void count_copy(const tsr__box_copy *copy, tsr__traffic *traffic)
 {
   int64_t count = 1;
   for (int d = 0; d < copy->rank; d++) count *= copy->size[d] > 0 ? copy->size[d] : 0;
-  traffic->bytes +=
-      copy->dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+  count_elements(copy->dtype, count, traffic);
 }
 
 static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
@@ -393,7 +400,7 @@ static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__b
   c->copy.from_step = keep_list(c, 5, copy->from_step);
   c->from = shadow_of(from);
   c->to = shadow_of(to);
-  if (traffic && from->device != to->device) count_copy(copy, traffic);
+  if (from->device != to->device) count_copy(copy, traffic);
   enqueue(to->rt, to->device, &c->head);
 }
 
@@ -404,7 +411,6 @@ typedef struct assemble_piece {
   piece head;
   tsr__assembly part;
   tsr__buffer to;
-  int positions;
   tsr__buffer **from;
   tsr__buffer *shadows;
   tsr__overlap *overlaps;
@@ -434,23 +440,48 @@ static int overlaps_of(const tsr__piece_grid *pieces)
   return count;
 }
 
-/* Buffers of positions that have no piece may be gone. */
-static void shadow_pieces(assemble_piece *a, tsr__buffer *const *from)
+/* The elements of a piece that belong to the part's slab, along one dim. */
+static int64_t size_in_slab(const tsr__assembly *part, int d, const tsr__overlap *o)
+{
+  int64_t start = o->to_start, end = o->to_start + o->size;
+  if (d == part->slab_dim && start < part->slab_start) start = part->slab_start;
+  if (d == part->slab_dim && end > part->slab_end) end = part->slab_end;
+  return end > start ? end - start : 0;
+}
+
+/* Counts a piece, and shadows its buffer; those of positions without a piece may be gone. False: it
+ * has none. */
+static bool take_piece(assemble_piece *a, const int *index, tsr__buffer *const *from,
+                       tsr__traffic *traffic)
+{
+  const tsr__piece_grid *g = &a->part.pieces;
+  int64_t count = 1;
+  int at = 0;
+  for (int d = 0; d < g->rank; d++) {
+    const tsr__overlap *o = &g->overlaps[d][index[d]];
+    count *= size_in_slab(&a->part, d, o);
+    at += o->offset;
+  }
+  at = at == g->leader ? g->own : at;
+  if (!from[at]) return !count;
+  a->shadows[at] = shadow_of(from[at]);
+  a->from[at] = &a->shadows[at];
+  if (from[at]->device != a->to.device) count_elements(a->part.dtype, count, traffic);
+  return true;
+}
+
+static bool take_pieces(assemble_piece *a, tsr__buffer *const *from, tsr__traffic *traffic)
 {
   const tsr__piece_grid *g = &a->part.pieces;
   int index[TSR_MAX_RANK] = { 0 }, d;
+  bool all = true;
   for (d = 0; d < g->rank; d++)
-    if (!g->counts[d]) return;
+    if (!g->counts[d]) return true;
   do {
-    int at = 0;
-    for (d = 0; d < g->rank; d++) at += g->overlaps[d][index[d]].offset;
-    at = at == g->leader ? g->own : at;
-    if (from[at]) {
-      a->shadows[at] = shadow_of(from[at]);
-      a->from[at] = &a->shadows[at];
-    }
+    all = take_piece(a, index, from, traffic) && all;
     for (d = g->rank - 1; d >= 0 && ++index[d] == g->counts[d]; d--) index[d] = 0;
   } while (d >= 0);
+  return all;
 }
 
 static void do_assemble(piece *p)
@@ -459,7 +490,7 @@ static void do_assemble(piece *p)
   tsr__cpu_assemble(&a->part, 1, a->from, NULL);
 }
 
-static assemble_piece *assemble_piece_new(const tsr__assembly *part, tsr__buffer *const *from)
+static assemble_piece *assemble_piece_new(const tsr__assembly *part)
 {
   size_t positions = (size_t)positions_of(&part->pieces);
   size_t overlaps = (size_t)overlaps_of(&part->pieces);
@@ -480,39 +511,7 @@ static assemble_piece *assemble_piece_new(const tsr__assembly *part, tsr__buffer
     a->part.pieces.overlaps[d] = next;
     next += count;
   }
-  a->positions = (int)positions;
-  shadow_pieces(a, from);
   return a;
-}
-
-/* What a part moves, counted by assembling memory that means nothing. */
-static bool count_assembly(const assemble_piece *a, tsr__traffic *traffic)
-{
-  enum { SLACK = 64 };
-  size_t most = a->to.bytes;
-  assemble_piece *copy = piece_new(sizeof *copy, NULL);
-  tsr__buffer **from = calloc((size_t)a->positions, sizeof *from);
-  tsr__buffer *shadows = calloc((size_t)a->positions, sizeof *shadows);
-  for (int p = 0; p < a->positions; p++)
-    if (a->from[p] && a->from[p]->bytes > most) most = a->from[p]->bytes;
-  most = (most / SLACK + 2) * SLACK;
-  char *memory = calloc(2, most);
-  if (!from || !shadows || !memory) abort();
-  for (int p = 0; p < a->positions; p++) {
-    if (!a->from[p]) continue;
-    shadows[p] = *a->from[p];
-    shadows[p].data = memory;
-    from[p] = &shadows[p];
-  }
-  *copy = *a;
-  copy->to.data = memory + most;
-  copy->part.to = &copy->to;
-  bool all = tsr__cpu_assemble(&copy->part, 1, from, traffic);
-  free(memory);
-  free(shadows);
-  free(from);
-  free(copy);
-  return all;
 }
 
 static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *const *from,
@@ -520,8 +519,8 @@ static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *co
 {
   bool all = true;
   for (int i = 0; i < count; i++) {
-    assemble_piece *a = assemble_piece_new(&parts[i], from);
-    all = count_assembly(a, traffic) && all;
+    assemble_piece *a = assemble_piece_new(&parts[i]);
+    all = take_pieces(a, from, traffic) && all;
     enqueue(parts[i].to->rt, parts[i].to->device, &a->head);
   }
   return all;
@@ -596,6 +595,7 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
     r->parts[p].partials = NULL;
   }
   r->run = *run;
+  r->run.rt = hidden_of(run->rt);
   keep_program(&r->program, run->program);
   r->run.program = &r->program.program;
   r->run.part_count = count;
@@ -676,6 +676,7 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
     c->parts[p].out = lists + ins;
   }
   c->call = *call;
+  c->call.rt = hidden_of(call->rt);
   keep_program(&c->program, call->program);
   c->call.program = &c->program.program;
   c->call.parts = c->parts;
@@ -716,16 +717,34 @@ static void close_late(tsr_runtime *rt, void *slot)
   pthread_mutex_unlock(&s->lock);
   bool own = s->process == getpid();
   if (own) pthread_join(s->thread, NULL);
-  for (int i = 0; i < s->count; i++) tsr__pool_close(s->queue[i].pool);
+  if (own) tsr_runtime_close(s->hidden); /* else the thread of the parent may have its locks */
   if (own) pthread_mutex_destroy(&s->lock);
   if (own) pthread_cond_destroy(&s->changed); /* else the thread of the parent waits for it */
   tsr__del(&rt->heap, s, sizeof *s + (size_t)s->count * sizeof *s->queue);
 }
 
+/* Whether this thread opens a runtime whose devices are the CPU's whatever the environment asks. */
+static _Thread_local bool hides;
+
 bool late_asked(void)
 {
   const char *wanted = getenv("TEST_LATE");
-  return wanted && *wanted;
+  return wanted && *wanted && !hides;
+}
+
+static tsr_runtime *hidden_runtime(const tsr_runtime *rt)
+{
+  char devices[32];
+  tsr_runtime *hidden = tsr__runtime_new(&(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts),
+                                                              .isa = rt->opts.isa,
+                                                              .allocator = rt->opts.allocator,
+                                                              .memory_limit = rt->opts.memory_limit,
+                                                              .threads = 1 });
+  snprintf(devices, sizeof devices, "cpu:%d", tsr__devices_of(rt)->count);
+  hides = true;
+  if (tsr__topology_install(hidden, devices) || tsr__devices_install(hidden)) abort();
+  hides = false;
+  return hidden;
 }
 
 tsr_status late_install(tsr_runtime *rt)
@@ -739,11 +758,8 @@ tsr_status late_install(tsr_runtime *rt)
   s->chance = UINT64_C(0x9E3779B97F4A7C15);
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->changed, NULL);
-  for (int i = 0; i < s->count; i++) {
-    s->queue[i].pool = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
-    s->queue[i].last = &s->queue[i].first;
-    if (!s->queue[i].pool) abort();
-  }
+  for (int i = 0; i < s->count; i++) s->queue[i].last = &s->queue[i].first;
+  s->hidden = hidden_runtime(rt);
   if (!tsr__thread_start(&s->thread, TSR__THREAD_OWN, 0, late_thread, s)) abort();
   return tsr__devices_add(rt, &(tsr__device_kind){ &late_ops, s, close_late, &late_queue });
 }
