@@ -31,6 +31,8 @@ typedef struct piece piece;
 struct piece {
   piece *next;
   void (*work)(piece *p); /* NULL: it waits for, or has, a number */
+  void (*end)(piece *p);  /* frees what the piece has beside; NULL: nothing */
+  tsr__error *error;      /* of the ask, and the runtime's; NULL: it has none */
   int other;              /* waits for a number of it; -1: it has the number */
   uint64_t number;
   /* Work of several devices, which begins when each has come to it: the piece that each of their
@@ -42,10 +44,13 @@ struct piece {
 typedef struct queue {
   piece *first, **last;
   uint64_t done;
+  bool lost;
+  tsr_status fails; /* of a piece to come, after so many others; TSR_OK: none fails */
+  int64_t after;
 } queue;
 
 typedef struct late_state {
-  tsr_runtime *hidden;
+  tsr_runtime *rt, *hidden;
   int first, count;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -160,19 +165,44 @@ static void drop_first_piece(late_state *s, queue *q)
   free(p);
 }
 
+/* Whether a queue's first piece is not done, as the device is lost or short of memory: the error of
+ * its ask says so. */
+static bool fails(late_state *s, queue *q, const piece *work)
+{
+  tsr__error none, *error = work->error ? work->error : &none;
+  bool short_of_memory = q->fails == TSR_ENOMEM && work->error && !q->after;
+  q->lost = q->lost || (q->fails == TSR_EIO && !q->after);
+  if (q->after) q->after--;
+  if (short_of_memory) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
+    q->fails = TSR_OK;
+  }
+  if (q->lost) tsr__device_lost(s->rt, s->first + (int)(q - s->queue), error);
+  return short_of_memory || q->lost;
+}
+
+static bool is_first(const queue *q, const piece *work)
+{
+  return q->first && (q->first == work || q->first->meets == work);
+}
+
 /* A piece stays first of its queue until it is over, so that the queue is in order. */
 static void do_first_piece(late_state *s, queue *q)
 {
   piece *p = q->first, *work = p->meets ? p->meets : p;
   unsigned delay = draw(s) % 16 ? 0 : (unsigned)(draw(s) % 100);
+  bool failed = false, several = p->meets;
+  for (int i = 0; i < s->count && work->work; i++)
+    if (is_first(&s->queue[i], work)) failed = fails(s, &s->queue[i], work) || failed;
   pthread_mutex_unlock(&s->lock);
   if (delay) usleep(delay);
-  if (work->work) work->work(work);
+  if (work->work && !failed) work->work(work);
+  if (work->end) work->end(work);
   pthread_mutex_lock(&s->lock);
   if (!work->work && p->other < 0) q->done = p->number;
-  if (work == p) drop_first_piece(s, q);
-  for (int i = 0; i < s->count && work != p; i++)
-    if (s->queue[i].first && s->queue[i].first->meets == work) drop_first_piece(s, &s->queue[i]);
+  for (int i = 0; i < s->count; i++)
+    if (is_first(&s->queue[i], work)) drop_first_piece(s, &s->queue[i]);
+  if (several) free(work);
   pthread_cond_broadcast(&s->changed);
 }
 
@@ -189,7 +219,7 @@ static void *late_thread(void *user)
   return NULL;
 }
 
-/* Queues work of several devices, one of each; it frees itself. */
+/* Queues work of several devices, one of each. */
 static void enqueue_meeting(const tsr_runtime *rt, const int *devices, int count, piece *work)
 {
   work->count = count;
@@ -227,6 +257,16 @@ static uint64_t late_done(const tsr_runtime *rt, int device)
   uint64_t done = queue_of(rt, device)->done;
   pthread_mutex_unlock(&s->lock);
   return done;
+}
+
+static bool late_lost(const tsr_runtime *rt, int device)
+{
+  late_state *s = state_of(rt);
+  if (s->process != getpid()) return false;
+  pthread_mutex_lock(&s->lock);
+  bool lost = queue_of(rt, device)->lost;
+  pthread_mutex_unlock(&s->lock);
+  return lost;
 }
 
 static void late_await(tsr_runtime *rt, int device, uint64_t number)
@@ -550,21 +590,18 @@ typedef struct run_piece {
   piece head;
   tsr__run run;
   kept_program program;
-  tsr__error *error; /* the runtime's own */
   tsr__run_part parts[];
 } run_piece;
 
 static void do_run(piece *p)
 {
   run_piece *r = (run_piece *)p;
-  tsr__cpu_run(&r->run, r->error);
-  free(r->program.params);
+  tsr__cpu_run(&r->run, p->error);
 }
 
-static void do_run_together(piece *p)
+static void end_run(piece *p)
 {
-  do_run(p);
-  free(p);
+  free(((run_piece *)p)->program.params);
 }
 
 static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *const *from, int count)
@@ -582,7 +619,7 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
   size_t buffers = (size_t)io->input_count + (size_t)io->output_count, all = (size_t)count;
   size_t of_part = sizeof *parts + buffers * (sizeof(tsr__buffer *) + sizeof(tsr__buffer));
-  run_piece *r = piece_new(sizeof *r + all * of_part, count == 1 ? do_run : do_run_together);
+  run_piece *r = piece_new(sizeof *r + all * of_part, do_run);
   tsr__buffer *shadows = (tsr__buffer *)(r->parts + count);
   tsr__buffer **lists = (tsr__buffer **)(shadows + all * buffers);
   for (int p = 0; p < count; p++, shadows += buffers, lists += buffers) {
@@ -601,7 +638,8 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
   r->run.part_count = count;
   r->run.parts = r->parts;
   r->run.busy = NULL;
-  r->error = error;
+  r->head.end = end_run;
+  r->head.error = error;
   return &r->head;
 }
 
@@ -635,16 +673,18 @@ typedef struct call_piece {
   piece head;
   tsr__call call;
   kept_program program;
-  tsr__error *error;
   tsr__call_part parts[];
 } call_piece;
 
 static void do_call(piece *p)
 {
   call_piece *c = (call_piece *)p;
-  tsr__cpu_call(&c->call, c->error);
-  free(c->program.params);
-  free(c);
+  tsr__cpu_call(&c->call, p->error);
+}
+
+static void end_call(piece *p)
+{
+  free(((call_piece *)p)->program.params);
 }
 
 static void shadow_shards(tsr__shard *to, tsr__buffer *shadows, const tsr__shard *from, int count)
@@ -680,7 +720,8 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
   keep_program(&c->program, call->program);
   c->call.program = &c->program.program;
   c->call.parts = c->parts;
-  c->error = error;
+  c->head.end = end_call;
+  c->head.error = error;
   enqueue_meeting(call->rt, devices, call->part_count, &c->head);
   return TSR_OK;
 }
@@ -706,7 +747,8 @@ static const tsr__device_ops late_ops = { .kind = "late",
                                           .run = late_run,
                                           .call = late_call };
 
-static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow };
+static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow,
+                                              late_lost };
 
 static void close_late(tsr_runtime *rt, void *slot)
 {
@@ -752,6 +794,7 @@ tsr_status late_install(tsr_runtime *rt)
   const tsr__devices *cpu = tsr__devices_of(rt);
   late_state *s = tsr__new(&rt->heap, sizeof *s + (size_t)cpu->count * sizeof *s->queue);
   if (!s) abort();
+  s->rt = rt;
   s->first = cpu->first;
   s->count = cpu->count;
   s->process = getpid();
@@ -779,6 +822,15 @@ void late_stall(tsr_runtime *rt, bool stalled)
   pthread_mutex_lock(&s->lock);
   s->stalled = stalled;
   pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->lock);
+}
+
+void late_fail(tsr_runtime *rt, int device, int64_t after, tsr_status status)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  queue_of(rt, device)->fails = status;
+  queue_of(rt, device)->after = after;
   pthread_mutex_unlock(&s->lock);
 }
 

@@ -20,6 +20,9 @@ tsr_status late_install(tsr_runtime *rt);
 void late_hold(tsr_runtime *rt, bool held);
 /* Whether nothing is done, though the host awaits it. */
 void late_stall(tsr_runtime *rt, bool stalled);
+/* A device does so many pieces of work more, and fails: with TSR_EIO it is lost, with TSR_ENOMEM it
+ * is short of memory for the next kernel or routine alone. */
+void late_fail(tsr_runtime *rt, int device, int64_t after, tsr_status status);
 /* Pieces of work that are queued and not over. */
 int64_t late_pieces(tsr_runtime *rt);
 /* How often the host has waited for work that was not over. */

@@ -69,6 +69,9 @@ typedef struct tsr__device_queue {
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
   /* Work that is queued on the device from now on begins when a number of another one is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
+  /* Whether the device is lost: its memory and all its work, which then counts as over. The entry
+   * at which it was lost may say so by tsr__device_lost. NULL: no device of the kind ever is. */
+  bool (*lost)(const tsr_runtime *rt, int device);
 } tsr__device_queue;
 
 /* The buffers of a kind with queues begin with this, and the kind's own fields follow. */
@@ -108,20 +111,31 @@ static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *e
   return devices->own ? tsr__read_check(devices, error) : TSR_OK;
 }
 
-/* Whether the devices' kind has queues. The next three are for such a kind alone: the number of the
- * work that was queued last; whether all work up to a number is over; and a wait for it, of some
+/* Sets and returns the error of a device that is lost. */
+tsr_status tsr__device_lost(const tsr_runtime *rt, int device, tsr__error *error);
+
+/* Whether the devices' kind has queues. The next four are for such a kind alone: the number of the
+ * work that was queued last; a number for all that was queued, which each device reaches as soon as
+ * its share is over; whether all work up to a number is over; and a wait for it, of some
  * milliseconds at the most. */
 bool tsr__queues_exist(const tsr__devices *devices);
 uint64_t tsr__queues_clock(const tsr__devices *devices);
+uint64_t tsr__queues_mark(const tsr__devices *devices);
 bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
 void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
-/* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are the
- * run's own: an error of work that was queued takes their place, the first if several.
- * Adds the traffic that such work told. */
-tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
-                               tsr__traffic *traffic);
+/* Waits for the work of a run, as queued work uses the run's program, and adds the traffic that such
+ * work told. Returns the run's own status, or in its place the first error of work that was
+ * queued before the run failed. */
+typedef struct tsr__queued_run {
+  tsr_status status;
+  tsr__error *error;
+  tsr__traffic *traffic;
+  uint64_t last;   /* the number of the work that was queued last */
+  uint64_t failed; /* work with a number up to here came before the run's own failure */
+} tsr__queued_run;
+tsr_status tsr__queues_end_run(const tsr__devices *devices, const tsr__queued_run *run);
 
 /* Whether the host does some work because the devices' kind lacks it. */
 bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work);

@@ -17,6 +17,7 @@
 typedef struct tsr__late {
   struct tsr__late *next;
   const tsr__error *of_run; /* the error of the run, which tells the runs apart */
+  uint64_t after;           /* the number of the work that was queued last before the entry */
   tsr__error error;
   tsr__traffic traffic;
 } tsr__late;
@@ -120,7 +121,9 @@ void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use
 void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);
 void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
                      size_t bytes);
-/* Error: TSR_ENOMEM once a mirror found no memory. */
+/* Error: TSR_EIO once a device is lost. */
+tsr_status tsr__queues_check(const tsr__other *other, tsr__error *error);
+/* Error: that of tsr__queues_check, and TSR_ENOMEM once a mirror found no memory. */
 tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error);
 /* A record for an own entry of a run, on a kind with queues: it lives until the run is over. NULL
  * without memory, with the run's error set. */
