@@ -1,11 +1,11 @@
-/* Runs of whole programs: of all processes, and on devices whose work is over after the calls.
+/* Runs of whole programs: several processes run one together, and devices may be at work after the
+ * calls.
  *
  *   tsr__run_begin     queues   | step 0 | step 1 | step 2 |
  *   devices            work     | step 0     | step 1     | step 2     |
  *   tsr__run_end       waits                                           and tells errors and traffic
  *
- * Begin and end may be calls of two threads. On devices without queues the run is over at the end of
- * tsr__run_begin. */
+ * Two threads may call the two. On devices without queues tsr__run_begin ends the run. */
 #include "execute/engine.h"
 #include "kernel/fallback/fallback.h"
 
@@ -76,8 +76,8 @@ static tsr_status await_steps(tsr__exec *exec)
   return TSR_OK;
 }
 
-/* Where a run that failed stands among its queued work: the user who stopped it was told of the
- * steps that were over, so the other steps come after. */
+/* The last number of work that came before the run's failure: a user who stops a run was told of
+ * the steps that were over, and the other steps come after. */
 static uint64_t place_of_failure(const tsr__exec *exec)
 {
   if (exec->status != TSR_ECANCELLED || !exec->ends) return UINT64_MAX;

@@ -78,7 +78,7 @@ static job *next_job(tsr__starter *s)
   return j;
 }
 
-static void run_job(tsr__starter *s, job *j)
+static void run_started(tsr__starter *s, job *j)
 {
   /* Its error goes to the job, which whoever waits will read. */
   tsr__run_begin(&j->exec);
@@ -98,7 +98,7 @@ static void *runner(void *user)
   tsr__starter *s = user;
   for (job *j; (j = next_job(s));) {
     if (j->done) end_job(j);
-    else run_job(s, j);
+    else run_started(s, j);
   }
   return NULL;
 }

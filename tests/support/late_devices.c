@@ -43,8 +43,9 @@ struct piece {
 
 typedef struct queue {
   piece *first, **last;
-  uint64_t done;
-  bool lost;
+  _Atomic uint64_t done;
+  uint64_t awaited; /* the lowest number that a thread waits for; UINT64_MAX: none */
+  _Atomic bool lost;
   tsr_status fails; /* of a piece to come, after so many others; TSR_OK: none fails */
   int64_t after;
 } queue;
@@ -53,9 +54,10 @@ typedef struct late_state {
   tsr_runtime *rt, *hidden;
   int first, count;
   pthread_mutex_t lock;
-  pthread_cond_t changed;
+  pthread_cond_t more; /* for the thread: of work, or of those that await some */
+  pthread_cond_t over; /* for those that await */
   pthread_t thread;
-  pid_t process;
+  int generation;
   bool held, stalled, quit;
   int wanted; /* threads that await */
   /* Work begins when so many pieces are queued, drawn by chance, or a thread awaits. */
@@ -117,7 +119,7 @@ static void enqueue(const tsr_runtime *rt, int device, piece *p)
   *q->last = p;
   q->last = &p->next;
   s->pieces++;
-  if (s->pieces >= s->patience) pthread_cond_broadcast(&s->changed);
+  if (s->pieces >= s->patience) pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -181,6 +183,15 @@ static bool fails(late_state *s, queue *q, const piece *work)
   return short_of_memory || q->lost;
 }
 
+/* The queue's work up to a number is over. */
+static void reach(late_state *s, queue *q, uint64_t number)
+{
+  q->done = number;
+  if (number < q->awaited) return;
+  q->awaited = UINT64_MAX;
+  pthread_cond_broadcast(&s->over);
+}
+
 static bool is_first(const queue *q, const piece *work)
 {
   return q->first && (q->first == work || q->first->meets == work);
@@ -190,7 +201,7 @@ static bool is_first(const queue *q, const piece *work)
 static void do_first_piece(late_state *s, queue *q)
 {
   piece *p = q->first, *work = p->meets ? p->meets : p;
-  unsigned delay = draw(s) % 16 ? 0 : (unsigned)(draw(s) % 100);
+  unsigned delay = draw(s) % 64 ? 0 : (unsigned)(draw(s) % 100);
   bool failed = false, several = p->meets;
   for (int i = 0; i < s->count && work->work; i++)
     if (is_first(&s->queue[i], work)) failed = fails(s, &s->queue[i], work) || failed;
@@ -199,11 +210,10 @@ static void do_first_piece(late_state *s, queue *q)
   if (work->work && !failed) work->work(work);
   if (work->end) work->end(work);
   pthread_mutex_lock(&s->lock);
-  if (!work->work && p->other < 0) q->done = p->number;
+  if (!work->work && p->other < 0) reach(s, q, p->number);
   for (int i = 0; i < s->count; i++)
     if (is_first(&s->queue[i], work)) drop_first_piece(s, &s->queue[i]);
   if (several) free(work);
-  pthread_cond_broadcast(&s->changed);
 }
 
 static void *late_thread(void *user)
@@ -213,7 +223,7 @@ static void *late_thread(void *user)
   while (!s->quit || s->pieces) {
     queue *q = ready_queue(s);
     if (q) do_first_piece(s, q);
-    else pthread_cond_wait(&s->changed, &s->lock);
+    else pthread_cond_wait(&s->more, &s->lock);
   }
   pthread_mutex_unlock(&s->lock);
   return NULL;
@@ -248,32 +258,35 @@ static void late_follow(tsr_runtime *rt, int device, int other, uint64_t number)
   enqueue(rt, device, p);
 }
 
+/* How often this process was forked off another. */
+static int generation;
+
+static void count_generation(void)
+{
+  generation++;
+}
+
+static void watch_forks(void)
+{
+  pthread_atfork(NULL, NULL, count_generation);
+}
+
 /* A child of fork has no thread. */
 static uint64_t late_done(const tsr_runtime *rt, int device)
 {
-  late_state *s = state_of(rt);
-  if (s->process != getpid()) return UINT64_MAX;
-  pthread_mutex_lock(&s->lock);
-  uint64_t done = queue_of(rt, device)->done;
-  pthread_mutex_unlock(&s->lock);
-  return done;
+  return state_of(rt)->generation == generation ? queue_of(rt, device)->done : UINT64_MAX;
 }
 
 static bool late_lost(const tsr_runtime *rt, int device)
 {
-  late_state *s = state_of(rt);
-  if (s->process != getpid()) return false;
-  pthread_mutex_lock(&s->lock);
-  bool lost = queue_of(rt, device)->lost;
-  pthread_mutex_unlock(&s->lock);
-  return lost;
+  return queue_of(rt, device)->lost;
 }
 
 static void late_await(tsr_runtime *rt, int device, uint64_t number)
 {
   enum { WAIT_NS = 10000000, SECOND = 1000000000 };
   late_state *s = state_of(rt);
-  const queue *q = queue_of(rt, device);
+  queue *q = queue_of(rt, device);
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += WAIT_NS;
@@ -283,9 +296,11 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
   s->wanted++;
   s->waits += s->waited != number; /* the same wait goes on */
   s->waited = number;
-  pthread_cond_broadcast(&s->changed);
-  while (q->done < number)
-    if (pthread_cond_timedwait(&s->changed, &s->lock, &until)) break;
+  pthread_cond_signal(&s->more);
+  while (q->done < number) {
+    if (number < q->awaited) q->awaited = number;
+    if (pthread_cond_timedwait(&s->over, &s->lock, &until)) break;
+  }
   s->wanted--;
   pthread_mutex_unlock(&s->lock);
 }
@@ -755,13 +770,14 @@ static void close_late(tsr_runtime *rt, void *slot)
   late_state *s = slot;
   pthread_mutex_lock(&s->lock);
   s->quit = true;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
-  bool own = s->process == getpid();
+  bool own = s->generation == generation;
   if (own) pthread_join(s->thread, NULL);
   if (own) tsr_runtime_close(s->hidden); /* else the thread of the parent may have its locks */
   if (own) pthread_mutex_destroy(&s->lock);
-  if (own) pthread_cond_destroy(&s->changed); /* else the thread of the parent waits for it */
+  if (own) pthread_cond_destroy(&s->more); /* else the thread of the parent waits for it */
+  if (own) pthread_cond_destroy(&s->over);
   tsr__del(&rt->heap, s, sizeof *s + (size_t)s->count * sizeof *s->queue);
 }
 
@@ -791,17 +807,21 @@ static tsr_runtime *hidden_runtime(const tsr_runtime *rt)
 
 tsr_status late_install(tsr_runtime *rt)
 {
+  static pthread_once_t watched = PTHREAD_ONCE_INIT;
   const tsr__devices *cpu = tsr__devices_of(rt);
   late_state *s = tsr__new(&rt->heap, sizeof *s + (size_t)cpu->count * sizeof *s->queue);
   if (!s) abort();
   s->rt = rt;
   s->first = cpu->first;
   s->count = cpu->count;
-  s->process = getpid();
+  pthread_once(&watched, watch_forks);
+  s->generation = generation;
   s->chance = UINT64_C(0x9E3779B97F4A7C15);
   pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->changed, NULL);
+  pthread_cond_init(&s->more, NULL);
+  pthread_cond_init(&s->over, NULL);
   for (int i = 0; i < s->count; i++) s->queue[i].last = &s->queue[i].first;
+  for (int i = 0; i < s->count; i++) s->queue[i].awaited = UINT64_MAX;
   s->hidden = hidden_runtime(rt);
   if (!tsr__thread_start(&s->thread, TSR__THREAD_OWN, 0, late_thread, s)) abort();
   return tsr__devices_add(rt, &(tsr__device_kind){ &late_ops, s, close_late, &late_queue });
@@ -812,7 +832,7 @@ void late_hold(tsr_runtime *rt, bool held)
   late_state *s = state_of(rt);
   pthread_mutex_lock(&s->lock);
   s->held = held;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -821,7 +841,7 @@ void late_stall(tsr_runtime *rt, bool stalled)
   late_state *s = state_of(rt);
   pthread_mutex_lock(&s->lock);
   s->stalled = stalled;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
 

@@ -30,7 +30,7 @@ static void close_other(tsr_runtime *rt, void *slot)
 {
   tsr__other *other = slot;
   tsr__spares_free(&other->base.values, &rt->heap);
-  rt->slots[TSR__SLOT_DEVICES] = other; /* where the kind finds its state */
+  rt->slots[TSR__SLOT_DEVICES] = other; /* the kind finds its state there */
   tsr__queues_settle(&other->base);
   rt->slots[TSR__SLOT_DEVICES] = NULL;
   if (other->kind.close) other->kind.close(rt, other->kind.state);

@@ -54,11 +54,10 @@
  * other entries without an answer to the host. All others, get among them, are over when they
  * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
  * again when the entry returns, and so are the numbers of a program (params); all else of program,
- * kernel and guesses stays until the run is over,
- * and buffers until their work is. A kind copies the lists, counts traffic at the call,
- * and asks no progress callback later. The `error` of run, call and
- * all_reduce may be set, and the traffic of the last two added, until the work is over: of several
- * errors the first by position. */
+ * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
+ * the lists, counts traffic at the call, and asks no progress callback later. The `error` of run,
+ * call and all_reduce may be set, and the traffic of the last two added, until the work is over:
+ * the first error by position, if there are several. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
@@ -102,8 +101,9 @@ static inline int64_t tsr__host_bytes(const tsr_runtime *rt)
   return devices->own ? tsr__host_bytes_of(devices) : 0;
 }
 
-/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first error
- * of work that the run of `error` has queued, for which it waits. */
+/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, TSR_EIO once
+ * a device is lost, and the first error of work that the run of `error` has queued, for which it
+ * waits. */
 tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error);
 static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
 {
@@ -125,9 +125,7 @@ bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
 void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
-/* Waits for the work of a run, as queued work uses the run's program, and adds the traffic that such
- * work told. Returns the run's own status, or in its place the first error of work that was
- * queued before the run failed. */
+/* A run whose work is queued. */
 typedef struct tsr__queued_run {
   tsr_status status;
   tsr__error *error;
@@ -135,6 +133,9 @@ typedef struct tsr__queued_run {
   uint64_t last;   /* the number of the work that was queued last */
   uint64_t failed; /* work with a number up to here came before the run's own failure */
 } tsr__queued_run;
+/* Waits for the work of a run, which uses the run's program, and adds the traffic that the work
+ * told. Returns the run's own status, or in its place the first error of work that was queued
+ * before the run failed, or TSR_EIO once a device is lost. */
 tsr_status tsr__queues_end_run(const tsr__devices *devices, const tsr__queued_run *run);
 
 /* Whether the host does some work because the devices' kind lacks it. */

@@ -35,7 +35,7 @@ typedef struct tsr__other {
    * buffers without references whose work is not over, oldest first. */
   uint64_t clock, *marked;
   tsr__queued *leaving, **leaving_end;
-  tsr__late *told, **told_end; /* of all runs, in the order of their entries */
+  tsr__late *told, **told_end; /* records of all runs, in the order of their entries */
 } tsr__other;
 
 static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
@@ -65,7 +65,7 @@ typedef struct tsr__touch {
     TSR__TOUCH_AFTER,
     TSR__TOUCH_OPEN,
     TSR__TOUCH_CLOSE,
-    /* of queues: which devices write; the host waits; a device waits; its work has a number */
+    /* queues: which devices write; the host waits; a device waits; its work has a number */
     TSR__TOUCH_WRITERS,
     TSR__TOUCH_AWAIT,
     TSR__TOUCH_FOLLOW,
@@ -73,7 +73,7 @@ typedef struct tsr__touch {
   } step;
   int64_t count; /* buffers that were opened, or are to be closed */
   bool good;
-  tsr__other *other; /* of the buffers of the list; NULL: all are of host memory */
+  tsr__other *other; /* that of the listed buffers; NULL: all are of host memory */
   int device;        /* FOLLOW, MARK: whose work it is */
   int first, last;   /* WRITERS: the range of these devices */
   uint64_t number;   /* MARK */
@@ -110,7 +110,7 @@ void tsr__mirror_drop(tsr__buffer *buffer);
 bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t bytes);
 bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t bytes);
 
-/* The order of queued work (queues.c); of a kind without queues they do nothing. tsr__queues_begin
+/* The order of queued work (queues.c); without queues they do nothing. tsr__queues_begin
  * comes before an own entry that uses the buffers of an ask, and waits where the entry writes none;
  * tsr__queues_end comes after it. */
 void tsr__queues_begin(tsr__touch_fn *fn, const void *ask);

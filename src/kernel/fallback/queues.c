@@ -25,8 +25,8 @@ static uint64_t marked_on(const tsr__other *other, int device)
   return other->marked[device - other->base.first];
 }
 
-/* The number of a device that a user of a buffer waits for: of the buffer's own device always, of
- * the others where it writes or gives back. */
+/* The number of a device that a user of a buffer waits for. A reader waits for the buffer's own
+ * device alone. */
 static uint64_t number_to_await(const tsr__other *other, const tsr__buffer *b, int device,
                                 bool writes)
 {
@@ -238,7 +238,7 @@ static void give_over(tsr__other *other)
 }
 
 /* Waits for all work up to a number, and gives back the memory that it used. */
-static void settle(tsr__other *other, uint64_t last)
+static void settle_queues(tsr__other *other, uint64_t last)
 {
   while (!tsr__queues_over(&other->base, last)) tsr__queues_await(&other->base, last);
   give_over(other);
@@ -247,7 +247,7 @@ static void settle(tsr__other *other, uint64_t last)
 void tsr__queues_settle(const tsr__devices *devices)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
-  if (other->kind.queue) settle(other, tsr__queues_clock(devices));
+  if (other->kind.queue) settle_queues(other, tsr__queues_clock(devices));
 }
 
 /* ---- devices that are lost ------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ tsr_status tsr__queues_check(const tsr__other *other, tsr__error *error)
   return TSR_OK;
 }
 
-/* ---- late errors and traffic ----------------------------------------------------------------------- */
+/* ---- late errors and traffic ----------------------------------------------------------------- */
 
 tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
 {
@@ -344,14 +344,13 @@ tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error)
   return look_at_told(other, error);
 }
 
-/* Elements of a lost device are no elements: of errors that the host found by them it is told first
- * that they are lost. */
+/* The host may have found errors in the elements of a lost device: the loss comes before these. */
 tsr_status tsr__queues_end_run(const tsr__devices *devices, const tsr__queued_run *run)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
   tsr__error lost = { .status = TSR_OK };
   if (!other->kind.queue) return run->status;
-  settle(other, run->last);
+  settle_queues(other, run->last);
   if (take_told(other, run)) return run->error->status;
   if (!tsr__queues_check(other, &lost)) return run->status;
   *run->error = lost;
