@@ -646,67 +646,6 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* All processes run the same plan with the same numbers, and agree on the outcome. The
- * fingerprint is the hash of both: processes that run different programs find out when they
- * first meet, and the error names the line of each. */
-static tsr_status run_together(tsr__exec *exec)
-{
-  tsr__peers *peers = tsr__peers_of(exec->rt);
-  const tsr__plan *plan = exec->plan;
-  /* A run may overwrite donated buffers: a child of fork first makes the memory its own. */
-  if (peers) tsr__peers_own(peers);
-  if (!plan->meets) return tsr__exec_run(exec);
-  const tsr__program *program = exec->program;
-  const char *site =
-      program->sites && program->node_count ? program->sites[program->node_count - 1] : NULL;
-  const tsr__peers_work work = {
-    tsr__exec_print(exec), "a program", site, { tsr__exec_lines, exec }
-  };
-  tsr_status status = tsr__peers_enter(peers, &work, exec->error);
-  if (status) return status;
-  exec->outer = true;
-  status = tsr__exec_run(exec);
-  /* The traffic is the sum over all processes: each counted the bytes that came to its own
-   * devices. */
-  int64_t moved[TSR__PEERS_NUMBERS] = { exec->traffic.bytes, exec->traffic.escapes };
-  status = tsr__peers_leave_with(peers, status, moved, exec->error);
-  exec->traffic = (tsr__traffic){ .bytes = moved[0], .escapes = moved[1] };
-  return status;
-}
-
-/* Ends a run on devices beside the CPU's: no work of it is queued any more, and the bytes that went
- * through the host and between kinds are counted. */
-static tsr_status settle_run(tsr__exec *exec, const tsr__traffic *before, tsr_status status)
-{
-  status = tsr__queues_end_run(tsr__devices_of(exec->rt), status, exec->error, &exec->traffic);
-  exec->traffic.host = tsr__host_bytes(exec->rt) - before->host;
-  exec->traffic.kinds = tsr__kind_bytes(exec->rt) - before->kinds;
-  return status ? status : tsr__devices_check(exec->rt, exec->error);
-}
-
-/* Without memory for the list the callback hears of steps that are queued. */
-static void follow_queued_steps(tsr__exec *exec)
-{
-  size_t bytes = ((size_t)exec->plan->schedule.step_count + 1) * sizeof *exec->ends;
-  if (tsr__queues_exist(tsr__devices_of(exec->rt)))
-    exec->ends = tsr__arena_new(exec->scratch, bytes);
-}
-
-/* A run that failed is recorded as well: it took its time. */
-tsr_status tsr__run_told(tsr__exec *exec)
-{
-  tsr__event event = { .name = "run", .kind = "program", .device = -1 };
-  const tsr__traffic before = { .host = tsr__host_bytes(exec->rt),
-                                .kinds = tsr__kind_bytes(exec->rt) };
-  event.start = tsr__events_begin(exec->rt);
-  follow_queued_steps(exec);
-  tsr_status status = run_together(exec);
-  if (tsr__devices_of(exec->rt)->own) status = settle_run(exec, &before, status);
-  event.bytes = exec->traffic.bytes;
-  tsr__events_add(exec->rt, &event);
-  return status;
-}
-
 /* Replaces an array's accumulators by elements. Another thread may do the same: the first value
  * stays. The new value holds the accumulators (follows), as other threads may still read the old
  * value. */

@@ -730,36 +730,7 @@ static void count_closing(const tsr__exec *exec, const tsr__traffic *before)
   atomic_store_explicit(&plan->closing_bytes, first ? bytes : TSR__NO_BYTES, memory_order_relaxed);
 }
 
-/* ---- steps that are queued ------------------------------------------------------------------- */
-
-/* How many steps are over of those that were begun. */
-static int count_steps_over(tsr__exec *exec, int begun)
-{
-  const tsr__devices *devices = tsr__devices_of(exec->rt);
-  if (!exec->ends) return begun;
-  while (exec->over < begun && tsr__queues_over(devices, exec->ends[exec->over])) exec->over++;
-  return exec->over;
-}
-
-/* Whether the user stops the run before another step is begun, or waited for. */
-static bool run_stops(tsr__exec *exec, tsr__progress *progress, int begun)
-{
-  int over = count_steps_over(exec, begun);
-  atomic_store_explicit(&progress->done, over, memory_order_relaxed);
-  return tsr__progress_stops(progress, 0);
-}
-
-/* Waits for one step after the other. Queued work cannot be taken back: a run that is stopped waits
- * for the rest all the same (tsr__queues_end_run). */
-static tsr_status await_steps(tsr__exec *exec, tsr__progress *progress)
-{
-  int count = exec->plan->schedule.step_count;
-  while (exec->ends && count_steps_over(exec, count) < count) {
-    if (run_stops(exec, progress, count)) return tsr__cancelled(exec->error, progress->what);
-    if (exec->over < count) tsr__queues_await(tsr__devices_of(exec->rt), exec->ends[exec->over]);
-  }
-  return TSR_OK;
-}
+/* ---- the run ------------------------------------------------------------------------------- */
 
 /* After an error tsr__exec_free releases the values. */
 tsr_status tsr__exec_run(tsr__exec *exec)
@@ -769,7 +740,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
   for (int i = 0; i < schedule->step_count; i++) {
     tsr_status status = TSR_OK;
     /* The loop asks between steps; steps that take long ask for themselves. */
-    if (run_stops(exec, &progress, i)) return tsr__cancelled(exec->error, progress.what);
+    if (tsr__run_stops(exec, &progress, i)) return tsr__cancelled(exec->error, progress.what);
     int64_t start = tsr__events_begin(exec->rt);
     const tsr__traffic before = exec->traffic;
     exec->step = i;
@@ -779,10 +750,10 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (i == exec->plan->closes) count_closing(exec, &before);
     if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
     drop_used_values(exec, i);
-    if (exec->ends) exec->ends[i] = tsr__queues_clock(tsr__devices_of(exec->rt));
+    if (exec->ends) exec->ends[i] = tsr__queues_mark(tsr__devices_of(exec->rt));
   }
   exec->collectives += exec->plan->collectives;
-  return await_steps(exec, &progress);
+  return TSR_OK;
 }
 
 /* Values of roots survive in the arrays that they were hung on, which hold them as well. */

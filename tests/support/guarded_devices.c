@@ -726,12 +726,6 @@ static void fill_tables(const tsr__device_ops *ops)
   sigaction(SIGSEGV, &action, NULL);
 }
 
-static bool mixed_asked(void)
-{
-  const char *wanted = getenv("TEST_MIXED");
-  return wanted && *wanted;
-}
-
 /* The later half of the devices is of the kind "late"; one device alone is. */
 static tsr_status install_mixed(tsr_runtime *rt)
 {
@@ -752,7 +746,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   tsr__peers *peers = tsr__peers_of(rt);
   if (!status && empty_asked()) return empty_install(rt);
   if (!status && late_asked()) return late_install(rt);
-  if (!status && mixed_asked()) return install_mixed(rt);
+  if (!status && late_asked_beside_cpu()) return install_mixed(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);

@@ -1,10 +1,14 @@
 /* Queues of a device each, and one thread that empties them.
  *
  *   entry    -> | piece | piece | ...      a piece has copies of the ask's lists
- *   thread   <- from a queue by chance     on shadows: headers whose `data` is the memory */
+ *   thread   <- from a queue by chance     on buffers of another runtime
+ *
+ * The devices' memory is that of the CPU devices of this other runtime, which has no workers: so
+ * the thread works in memory of its own, and the host's is what it is without such devices. */
 #include "support/late_devices.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,13 +24,15 @@ enum { OVERWRITTEN = 0xA5, MOST_DEVICES = 64 };
 
 typedef struct late_buffer {
   tsr__queued queued;
-  unsigned char *hidden;
+  tsr__buffer *hidden; /* of the other runtime */
 } late_buffer;
 
 typedef struct piece piece;
 struct piece {
   piece *next;
   void (*work)(piece *p); /* NULL: it waits for, or has, a number */
+  void (*end)(piece *p);  /* frees what the piece has beside; NULL: nothing */
+  tsr__error *error;      /* of the ask, and the runtime's; NULL: it has none */
   int other;              /* waits for a number of it; -1: it has the number */
   uint64_t number;
   /* Work of several devices, which begins when each has come to it: the piece that each of their
@@ -36,17 +42,22 @@ struct piece {
 };
 
 typedef struct queue {
-  tsr__pool *pool;
   piece *first, **last;
-  uint64_t done;
+  _Atomic uint64_t done;
+  uint64_t awaited; /* the lowest number that a thread waits for; UINT64_MAX: none */
+  _Atomic bool lost;
+  tsr_status fails; /* of a piece to come, after so many others; TSR_OK: none fails */
+  int64_t after;
 } queue;
 
 typedef struct late_state {
+  tsr_runtime *rt, *hidden;
   int first, count;
   pthread_mutex_t lock;
-  pthread_cond_t changed;
+  pthread_cond_t more; /* for the thread: of work, or of those that await some */
+  pthread_cond_t over; /* for those that await */
   pthread_t thread;
-  pid_t process;
+  int generation;
   bool held, stalled, quit;
   int wanted; /* threads that await */
   /* Work begins when so many pieces are queued, drawn by chance, or a thread awaits. */
@@ -74,12 +85,20 @@ static late_buffer *late_of(const tsr__buffer *buffer)
   return (late_buffer *)(uintptr_t)buffer;
 }
 
-/* What the functions of the CPU find in a buffer of the host. */
+static tsr_runtime *hidden_of(const tsr_runtime *rt)
+{
+  return state_of(rt)->hidden;
+}
+
+/* A header of the hidden buffer, which lives as long as a piece. */
 static tsr__buffer shadow_of(const tsr__buffer *buffer)
 {
-  tsr__buffer shadow = *buffer;
-  shadow.data = late_of(buffer)->hidden;
-  return shadow;
+  return *late_of(buffer)->hidden;
+}
+
+static unsigned char *bytes_of(const tsr__buffer *buffer)
+{
+  return tsr__cpu_data(late_of(buffer)->hidden);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -100,7 +119,7 @@ static void enqueue(const tsr_runtime *rt, int device, piece *p)
   *q->last = p;
   q->last = &p->next;
   s->pieces++;
-  if (s->pieces >= s->patience) pthread_cond_broadcast(&s->changed);
+  if (s->pieces >= s->patience) pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -148,20 +167,53 @@ static void drop_first_piece(late_state *s, queue *q)
   free(p);
 }
 
+/* Whether a queue's first piece is not done, as the device is lost or short of memory: the error of
+ * its ask says so. */
+static bool fails(late_state *s, queue *q, const piece *work)
+{
+  tsr__error none, *error = work->error ? work->error : &none;
+  bool short_of_memory = q->fails == TSR_ENOMEM && work->error && !q->after;
+  q->lost = q->lost || (q->fails == TSR_EIO && !q->after);
+  if (q->after) q->after--;
+  if (short_of_memory) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
+    q->fails = TSR_OK;
+  }
+  if (q->lost) tsr__device_lost(s->rt, s->first + (int)(q - s->queue), error);
+  return short_of_memory || q->lost;
+}
+
+/* The queue's work up to a number is over. */
+static void reach(late_state *s, queue *q, uint64_t number)
+{
+  q->done = number;
+  if (number < q->awaited) return;
+  q->awaited = UINT64_MAX;
+  pthread_cond_broadcast(&s->over);
+}
+
+static bool is_first(const queue *q, const piece *work)
+{
+  return q->first && (q->first == work || q->first->meets == work);
+}
+
 /* A piece stays first of its queue until it is over, so that the queue is in order. */
 static void do_first_piece(late_state *s, queue *q)
 {
   piece *p = q->first, *work = p->meets ? p->meets : p;
-  unsigned delay = draw(s) % 16 ? 0 : (unsigned)(draw(s) % 100);
+  unsigned delay = draw(s) % 64 ? 0 : (unsigned)(draw(s) % 100);
+  bool failed = false, several = p->meets;
+  for (int i = 0; i < s->count && work->work; i++)
+    if (is_first(&s->queue[i], work)) failed = fails(s, &s->queue[i], work) || failed;
   pthread_mutex_unlock(&s->lock);
   if (delay) usleep(delay);
-  if (work->work) work->work(work);
+  if (work->work && !failed) work->work(work);
+  if (work->end) work->end(work);
   pthread_mutex_lock(&s->lock);
-  if (!work->work && p->other < 0) q->done = p->number;
-  if (work == p) drop_first_piece(s, q);
-  for (int i = 0; i < s->count && work != p; i++)
-    if (s->queue[i].first && s->queue[i].first->meets == work) drop_first_piece(s, &s->queue[i]);
-  pthread_cond_broadcast(&s->changed);
+  if (!work->work && p->other < 0) reach(s, q, p->number);
+  for (int i = 0; i < s->count; i++)
+    if (is_first(&s->queue[i], work)) drop_first_piece(s, &s->queue[i]);
+  if (several) free(work);
 }
 
 static void *late_thread(void *user)
@@ -171,13 +223,13 @@ static void *late_thread(void *user)
   while (!s->quit || s->pieces) {
     queue *q = ready_queue(s);
     if (q) do_first_piece(s, q);
-    else pthread_cond_wait(&s->changed, &s->lock);
+    else pthread_cond_wait(&s->more, &s->lock);
   }
   pthread_mutex_unlock(&s->lock);
   return NULL;
 }
 
-/* Queues work of several devices, one of each; it frees itself. */
+/* Queues work of several devices, one of each. */
 static void enqueue_meeting(const tsr_runtime *rt, const int *devices, int count, piece *work)
 {
   work->count = count;
@@ -206,22 +258,35 @@ static void late_follow(tsr_runtime *rt, int device, int other, uint64_t number)
   enqueue(rt, device, p);
 }
 
+/* How often this process was forked off another. */
+static int generation;
+
+static void count_generation(void)
+{
+  generation++;
+}
+
+static void watch_forks(void)
+{
+  pthread_atfork(NULL, NULL, count_generation);
+}
+
 /* A child of fork has no thread. */
 static uint64_t late_done(const tsr_runtime *rt, int device)
 {
-  late_state *s = state_of(rt);
-  if (s->process != getpid()) return UINT64_MAX;
-  pthread_mutex_lock(&s->lock);
-  uint64_t done = queue_of(rt, device)->done;
-  pthread_mutex_unlock(&s->lock);
-  return done;
+  return state_of(rt)->generation == generation ? queue_of(rt, device)->done : UINT64_MAX;
+}
+
+static bool late_lost(const tsr_runtime *rt, int device)
+{
+  return queue_of(rt, device)->lost;
 }
 
 static void late_await(tsr_runtime *rt, int device, uint64_t number)
 {
   enum { WAIT_NS = 10000000, SECOND = 1000000000 };
   late_state *s = state_of(rt);
-  const queue *q = queue_of(rt, device);
+  queue *q = queue_of(rt, device);
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += WAIT_NS;
@@ -231,32 +296,27 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
   s->wanted++;
   s->waits += s->waited != number; /* the same wait goes on */
   s->waited = number;
-  pthread_cond_broadcast(&s->changed);
-  while (q->done < number)
-    if (pthread_cond_timedwait(&s->changed, &s->lock, &until)) break;
+  pthread_cond_signal(&s->more);
+  while (q->done < number) {
+    if (number < q->awaited) q->awaited = number;
+    if (pthread_cond_timedwait(&s->over, &s->lock, &until)) break;
+  }
   s->wanted--;
   pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t size_of(size_t bytes)
-{
-  return bytes ? bytes : 1;
-}
-
 static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
-  tsr__pool *pool = queue_of(rt, device)->pool;
   late_buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
-  if (buffer) buffer->hidden = tsr__pool_take(pool, size_of(bytes));
-  if (!buffer || !buffer->hidden) {
-    tsr_memory memory = tsr__pool_memory(pool);
+  if (!buffer) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a buffer; free arrays");
+    return NULL;
+  }
+  buffer->hidden = tsr__cpu_take(hidden_of(rt), device, bytes, error);
+  if (!buffer->hidden) {
     tsr__del(&rt->heap, buffer, sizeof *buffer);
-    tsr__error_set(error, TSR_ENOMEM,
-                   "device %d cannot hold %zu more bytes: it holds %lld of the %lld bytes that "
-                   ".memory_limit allows; free arrays or raise the limit",
-                   device, bytes, (long long)memory.now, (long long)memory.limit);
     return NULL;
   }
   tsr__buffer *head = &buffer->queued.head;
@@ -270,17 +330,14 @@ static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__er
 
 static void late_give(tsr__buffer *buffer)
 {
-  size_t size = size_of(buffer->bytes);
-  unsigned char *hidden = late_of(buffer)->hidden;
-  memset(hidden, OVERWRITTEN, size);
-  tsr__pool_give(queue_of(buffer->rt, buffer->device)->pool, hidden, size);
+  if (buffer->bytes) memset(bytes_of(buffer), OVERWRITTEN, buffer->bytes);
+  tsr__buffer_release(late_of(buffer)->hidden);
   tsr__del(&buffer->rt->heap, late_of(buffer), sizeof(late_buffer));
 }
 
 static tsr_memory late_memory(const tsr_runtime *rt, int device)
 {
-  queue *q = queue_of(rt, device);
-  return q ? tsr__pool_memory(q->pool) : (tsr_memory){ 0 };
+  return tsr__cpu_memory(hidden_of(rt), device);
 }
 
 typedef struct put_piece {
@@ -300,7 +357,7 @@ static void late_put(tsr__buffer *to, size_t at, const void *host, size_t bytes)
 {
   if (at > to->bytes || bytes > to->bytes - at) abort();
   put_piece *put = piece_new(sizeof *put + bytes, do_put);
-  put->to = late_of(to)->hidden + at;
+  put->to = bytes_of(to) + at;
   put->bytes = bytes;
   if (bytes) memcpy(put->host, host, bytes);
   enqueue(to->rt, to->device, &put->head);
@@ -309,7 +366,7 @@ static void late_put(tsr__buffer *to, size_t at, const void *host, size_t bytes)
 static void late_get(const tsr__buffer *from, size_t at, void *host, size_t bytes)
 {
   if (at > from->bytes || bytes > from->bytes - at) abort();
-  if (bytes) memcpy(host, late_of(from)->hidden + at, bytes);
+  if (bytes) memcpy(host, bytes_of(from) + at, bytes);
 }
 
 /* ---- fill and number ------------------------------------------------------------------------- */
@@ -371,12 +428,17 @@ static const int64_t *keep_list(copy_piece *c, int number, const int64_t *list)
   return c->lists[number];
 }
 
+static void count_elements(tsr_dtype dtype, int64_t count, tsr__traffic *traffic)
+{
+  if (!traffic) return;
+  traffic->bytes += dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
+
 static void count_copy(const tsr__box_copy *copy, tsr__traffic *traffic)
 {
   int64_t count = 1;
   for (int d = 0; d < copy->rank; d++) count *= copy->size[d] > 0 ? copy->size[d] : 0;
-  traffic->bytes +=
-      copy->dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+  count_elements(copy->dtype, count, traffic);
 }
 
 static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
@@ -393,7 +455,7 @@ static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__b
   c->copy.from_step = keep_list(c, 5, copy->from_step);
   c->from = shadow_of(from);
   c->to = shadow_of(to);
-  if (traffic && from->device != to->device) count_copy(copy, traffic);
+  if (from->device != to->device) count_copy(copy, traffic);
   enqueue(to->rt, to->device, &c->head);
 }
 
@@ -404,7 +466,6 @@ typedef struct assemble_piece {
   piece head;
   tsr__assembly part;
   tsr__buffer to;
-  int positions;
   tsr__buffer **from;
   tsr__buffer *shadows;
   tsr__overlap *overlaps;
@@ -434,23 +495,48 @@ static int overlaps_of(const tsr__piece_grid *pieces)
   return count;
 }
 
-/* Buffers of positions that have no piece may be gone. */
-static void shadow_pieces(assemble_piece *a, tsr__buffer *const *from)
+/* The elements of a piece that belong to the part's slab, along one dim. */
+static int64_t size_in_slab(const tsr__assembly *part, int d, const tsr__overlap *o)
+{
+  int64_t start = o->to_start, end = o->to_start + o->size;
+  if (d == part->slab_dim && start < part->slab_start) start = part->slab_start;
+  if (d == part->slab_dim && end > part->slab_end) end = part->slab_end;
+  return end > start ? end - start : 0;
+}
+
+/* Counts a piece, and shadows its buffer; those of positions without a piece may be gone. False: it
+ * has none. */
+static bool take_piece(assemble_piece *a, const int *index, tsr__buffer *const *from,
+                       tsr__traffic *traffic)
+{
+  const tsr__piece_grid *g = &a->part.pieces;
+  int64_t count = 1;
+  int at = 0;
+  for (int d = 0; d < g->rank; d++) {
+    const tsr__overlap *o = &g->overlaps[d][index[d]];
+    count *= size_in_slab(&a->part, d, o);
+    at += o->offset;
+  }
+  at = at == g->leader ? g->own : at;
+  if (!from[at]) return !count;
+  a->shadows[at] = shadow_of(from[at]);
+  a->from[at] = &a->shadows[at];
+  if (from[at]->device != a->to.device) count_elements(a->part.dtype, count, traffic);
+  return true;
+}
+
+static bool take_pieces(assemble_piece *a, tsr__buffer *const *from, tsr__traffic *traffic)
 {
   const tsr__piece_grid *g = &a->part.pieces;
   int index[TSR_MAX_RANK] = { 0 }, d;
+  bool all = true;
   for (d = 0; d < g->rank; d++)
-    if (!g->counts[d]) return;
+    if (!g->counts[d]) return true;
   do {
-    int at = 0;
-    for (d = 0; d < g->rank; d++) at += g->overlaps[d][index[d]].offset;
-    at = at == g->leader ? g->own : at;
-    if (from[at]) {
-      a->shadows[at] = shadow_of(from[at]);
-      a->from[at] = &a->shadows[at];
-    }
+    all = take_piece(a, index, from, traffic) && all;
     for (d = g->rank - 1; d >= 0 && ++index[d] == g->counts[d]; d--) index[d] = 0;
   } while (d >= 0);
+  return all;
 }
 
 static void do_assemble(piece *p)
@@ -459,7 +545,7 @@ static void do_assemble(piece *p)
   tsr__cpu_assemble(&a->part, 1, a->from, NULL);
 }
 
-static assemble_piece *assemble_piece_new(const tsr__assembly *part, tsr__buffer *const *from)
+static assemble_piece *assemble_piece_new(const tsr__assembly *part)
 {
   size_t positions = (size_t)positions_of(&part->pieces);
   size_t overlaps = (size_t)overlaps_of(&part->pieces);
@@ -480,39 +566,7 @@ static assemble_piece *assemble_piece_new(const tsr__assembly *part, tsr__buffer
     a->part.pieces.overlaps[d] = next;
     next += count;
   }
-  a->positions = (int)positions;
-  shadow_pieces(a, from);
   return a;
-}
-
-/* What a part moves, counted by assembling memory that means nothing. */
-static bool count_assembly(const assemble_piece *a, tsr__traffic *traffic)
-{
-  enum { SLACK = 64 };
-  size_t most = a->to.bytes;
-  assemble_piece *copy = piece_new(sizeof *copy, NULL);
-  tsr__buffer **from = calloc((size_t)a->positions, sizeof *from);
-  tsr__buffer *shadows = calloc((size_t)a->positions, sizeof *shadows);
-  for (int p = 0; p < a->positions; p++)
-    if (a->from[p] && a->from[p]->bytes > most) most = a->from[p]->bytes;
-  most = (most / SLACK + 2) * SLACK;
-  char *memory = calloc(2, most);
-  if (!from || !shadows || !memory) abort();
-  for (int p = 0; p < a->positions; p++) {
-    if (!a->from[p]) continue;
-    shadows[p] = *a->from[p];
-    shadows[p].data = memory;
-    from[p] = &shadows[p];
-  }
-  *copy = *a;
-  copy->to.data = memory + most;
-  copy->part.to = &copy->to;
-  bool all = tsr__cpu_assemble(&copy->part, 1, from, traffic);
-  free(memory);
-  free(shadows);
-  free(from);
-  free(copy);
-  return all;
 }
 
 static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *const *from,
@@ -520,8 +574,8 @@ static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *co
 {
   bool all = true;
   for (int i = 0; i < count; i++) {
-    assemble_piece *a = assemble_piece_new(&parts[i], from);
-    all = count_assembly(a, traffic) && all;
+    assemble_piece *a = assemble_piece_new(&parts[i]);
+    all = take_pieces(a, from, traffic) && all;
     enqueue(parts[i].to->rt, parts[i].to->device, &a->head);
   }
   return all;
@@ -551,21 +605,18 @@ typedef struct run_piece {
   piece head;
   tsr__run run;
   kept_program program;
-  tsr__error *error; /* the runtime's own */
   tsr__run_part parts[];
 } run_piece;
 
 static void do_run(piece *p)
 {
   run_piece *r = (run_piece *)p;
-  tsr__cpu_run(&r->run, r->error);
-  free(r->program.params);
+  tsr__cpu_run(&r->run, p->error);
 }
 
-static void do_run_together(piece *p)
+static void end_run(piece *p)
 {
-  do_run(p);
-  free(p);
+  free(((run_piece *)p)->program.params);
 }
 
 static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *const *from, int count)
@@ -583,7 +634,7 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
   size_t buffers = (size_t)io->input_count + (size_t)io->output_count, all = (size_t)count;
   size_t of_part = sizeof *parts + buffers * (sizeof(tsr__buffer *) + sizeof(tsr__buffer));
-  run_piece *r = piece_new(sizeof *r + all * of_part, count == 1 ? do_run : do_run_together);
+  run_piece *r = piece_new(sizeof *r + all * of_part, do_run);
   tsr__buffer *shadows = (tsr__buffer *)(r->parts + count);
   tsr__buffer **lists = (tsr__buffer **)(shadows + all * buffers);
   for (int p = 0; p < count; p++, shadows += buffers, lists += buffers) {
@@ -596,12 +647,14 @@ static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int
     r->parts[p].partials = NULL;
   }
   r->run = *run;
+  r->run.rt = hidden_of(run->rt);
   keep_program(&r->program, run->program);
   r->run.program = &r->program.program;
   r->run.part_count = count;
   r->run.parts = r->parts;
   r->run.busy = NULL;
-  r->error = error;
+  r->head.end = end_run;
+  r->head.error = error;
   return &r->head;
 }
 
@@ -635,16 +688,18 @@ typedef struct call_piece {
   piece head;
   tsr__call call;
   kept_program program;
-  tsr__error *error;
   tsr__call_part parts[];
 } call_piece;
 
 static void do_call(piece *p)
 {
   call_piece *c = (call_piece *)p;
-  tsr__cpu_call(&c->call, c->error);
-  free(c->program.params);
-  free(c);
+  tsr__cpu_call(&c->call, p->error);
+}
+
+static void end_call(piece *p)
+{
+  free(((call_piece *)p)->program.params);
 }
 
 static void shadow_shards(tsr__shard *to, tsr__buffer *shadows, const tsr__shard *from, int count)
@@ -676,10 +731,12 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
     c->parts[p].out = lists + ins;
   }
   c->call = *call;
+  c->call.rt = hidden_of(call->rt);
   keep_program(&c->program, call->program);
   c->call.program = &c->program.program;
   c->call.parts = c->parts;
-  c->error = error;
+  c->head.end = end_call;
+  c->head.error = error;
   enqueue_meeting(call->rt, devices, call->part_count, &c->head);
   return TSR_OK;
 }
@@ -705,44 +762,76 @@ static const tsr__device_ops late_ops = { .kind = "late",
                                           .run = late_run,
                                           .call = late_call };
 
-static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow };
+static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow,
+                                              late_lost };
 
 static void close_late(tsr_runtime *rt, void *slot)
 {
   late_state *s = slot;
   pthread_mutex_lock(&s->lock);
   s->quit = true;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
-  bool own = s->process == getpid();
+  bool own = s->generation == generation;
   if (own) pthread_join(s->thread, NULL);
-  for (int i = 0; i < s->count; i++) tsr__pool_close(s->queue[i].pool);
+  if (own) tsr_runtime_close(s->hidden); /* else the thread of the parent may have its locks */
   if (own) pthread_mutex_destroy(&s->lock);
-  if (own) pthread_cond_destroy(&s->changed); /* else the thread of the parent waits for it */
+  if (own) pthread_cond_destroy(&s->more); /* else the thread of the parent waits for it */
+  if (own) pthread_cond_destroy(&s->over);
   tsr__del(&rt->heap, s, sizeof *s + (size_t)s->count * sizeof *s->queue);
+}
+
+/* Whether this thread opens a runtime whose devices are the CPU's whatever the environment asks. */
+static _Thread_local bool hides;
+
+static bool is_asked(const char *name)
+{
+  const char *wanted = getenv(name);
+  return wanted && *wanted && !hides;
 }
 
 bool late_asked(void)
 {
-  const char *wanted = getenv("TEST_LATE");
-  return wanted && *wanted;
+  return is_asked("TEST_LATE");
+}
+
+bool late_asked_beside_cpu(void)
+{
+  return is_asked("TEST_MIXED");
+}
+
+static tsr_runtime *hidden_runtime(const tsr_runtime *rt)
+{
+  char devices[32];
+  tsr_runtime *hidden = tsr__runtime_new(&(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts),
+                                                              .isa = rt->opts.isa,
+                                                              .allocator = rt->opts.allocator,
+                                                              .memory_limit = rt->opts.memory_limit,
+                                                              .threads = 1 });
+  snprintf(devices, sizeof devices, "cpu:%d", tsr__devices_of(rt)->count);
+  hides = true;
+  if (tsr__topology_install(hidden, devices) || tsr__devices_install(hidden)) abort();
+  hides = false;
+  return hidden;
 }
 
 tsr_status late_open(tsr_runtime *rt, int first, int count)
 {
+  static pthread_once_t watched = PTHREAD_ONCE_INIT;
   late_state *s = tsr__new(&rt->heap, sizeof *s + (size_t)count * sizeof *s->queue);
   if (!s) abort();
+  s->rt = rt;
   s->first = first;
   s->count = count;
-  s->process = getpid();
+  pthread_once(&watched, watch_forks);
+  s->generation = generation;
   s->chance = UINT64_C(0x9E3779B97F4A7C15);
   pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->changed, NULL);
-  for (int i = 0; i < s->count; i++) {
-    s->queue[i].pool = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
-    s->queue[i].last = &s->queue[i].first;
-    if (!s->queue[i].pool) abort();
-  }
+  pthread_cond_init(&s->more, NULL);
+  pthread_cond_init(&s->over, NULL);
+  for (int i = 0; i < s->count; i++) s->queue[i].last = &s->queue[i].first;
+  for (int i = 0; i < s->count; i++) s->queue[i].awaited = UINT64_MAX;
+  s->hidden = hidden_runtime(rt);
   if (!tsr__thread_start(&s->thread, TSR__THREAD_OWN, 0, late_thread, s)) abort();
   return tsr__devices_add(rt, &(tsr__device_kind){ &late_ops, s, close_late, &late_queue, first,
                                                    count });
@@ -759,7 +848,7 @@ void late_hold(tsr_runtime *rt, bool held)
   late_state *s = state_of(rt);
   pthread_mutex_lock(&s->lock);
   s->held = held;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -768,7 +857,16 @@ void late_stall(tsr_runtime *rt, bool stalled)
   late_state *s = state_of(rt);
   pthread_mutex_lock(&s->lock);
   s->stalled = stalled;
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_signal(&s->more);
+  pthread_mutex_unlock(&s->lock);
+}
+
+void late_fail(tsr_runtime *rt, int device, int64_t after, tsr_status status)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  queue_of(rt, device)->fails = status;
+  queue_of(rt, device)->after = after;
   pthread_mutex_unlock(&s->lock);
 }
 

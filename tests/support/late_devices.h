@@ -15,6 +15,8 @@
 
 /* Whether the environment asks for it: laws then try fewer cases. */
 bool late_asked(void);
+/* Whether TEST_MIXED asks that half of the devices are of this kind, beside CPU devices. */
+bool late_asked_beside_cpu(void);
 tsr_status late_install(tsr_runtime *rt);
 /* Makes devices first .. first + count - 1 such ones, beside CPU devices: tsr__kind_open's. */
 tsr_status late_open(tsr_runtime *rt, int first, int count);
@@ -22,6 +24,9 @@ tsr_status late_open(tsr_runtime *rt, int first, int count);
 void late_hold(tsr_runtime *rt, bool held);
 /* Whether nothing is done, though the host awaits it. */
 void late_stall(tsr_runtime *rt, bool stalled);
+/* A device does so many pieces of work more, and fails: with TSR_EIO it is lost, with TSR_ENOMEM it
+ * is short of memory for the next kernel or routine alone. */
+void late_fail(tsr_runtime *rt, int device, int64_t after, tsr_status status);
 /* Pieces of work that are queued and not over. */
 int64_t late_pieces(tsr_runtime *rt);
 /* How often the host has waited for work that was not over. */

@@ -105,7 +105,8 @@ tsr_status tsr__no_mirror(tsr__error *error)
 
 tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error)
 {
-  if (!atomic_load_explicit(&other->lost, memory_order_relaxed)) return TSR_OK;
+  if (!atomic_load_explicit(&other->lost, memory_order_relaxed))
+    return tsr__queues_check(other, error);
   return tsr__error_set(error, TSR_ENOMEM,
                         "the host had no memory for a copy of device memory, so that elements of "
                         "arrays are lost; open a new runtime, with smaller arrays");

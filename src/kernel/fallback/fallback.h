@@ -73,11 +73,10 @@
  * other entries without an answer to the host. All others, get among them, are over when they
  * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
  * again when the entry returns, and so are the numbers of a program (params); all else of program,
- * kernel and guesses stays until the run is over,
- * and buffers until their work is. A kind copies the lists, counts traffic at the call,
- * and asks no progress callback later. The `error` of run, call and
- * all_reduce may be set, and the traffic of the last two added, until the work is over; the
- * first of several errors by position counts. */
+ * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
+ * the lists, counts traffic at the call, and asks no progress callback later. The `error` of run,
+ * call and all_reduce may be set, and the traffic of the last two added, until the work is over:
+ * the first error by position, if there are several. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
@@ -88,6 +87,9 @@ typedef struct tsr__device_queue {
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
   /* Work that is queued on the device from now on begins when a number of another one is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
+  /* Whether the device is lost: its memory and all its work, which then counts as over. The entry
+   * at which it was lost may say so by tsr__device_lost. NULL: no device of the kind ever is. */
+  bool (*lost)(const tsr_runtime *rt, int device);
 } tsr__device_queue;
 
 /* The buffers of a kind with queues begin with this, and the kind's own fields follow. */
@@ -127,8 +129,9 @@ static inline int64_t tsr__kind_bytes(const tsr_runtime *rt)
   return devices->own ? tsr__kind_bytes_of(devices) : 0;
 }
 
-/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, and the first
- * error of work that the run of `error` has queued, for which it waits. */
+/* Checks bytes that the host has just read: TSR_ENOMEM once a mirror found no memory, TSR_EIO once
+ * a device is lost, and the first error of work that the run of `error` has queued, for which it
+ * waits. */
 tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error);
 static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *error)
 {
@@ -136,20 +139,32 @@ static inline tsr_status tsr__devices_check(const tsr_runtime *rt, tsr__error *e
   return devices->own ? tsr__read_check(devices, error) : TSR_OK;
 }
 
-/* Whether the devices' kind has queues. The next three are for such a kind alone: the number of the
- * work that was queued last; whether all work up to a number is over; and a wait for it, of some
+/* Sets and returns the error of a device that is lost. */
+tsr_status tsr__device_lost(const tsr_runtime *rt, int device, tsr__error *error);
+
+/* Whether the devices' kind has queues. The next four are for such a kind alone: the number of the
+ * work that was queued last; a number for all that was queued, which each device reaches as soon as
+ * its share is over; whether all work up to a number is over; and a wait for it, of some
  * milliseconds at the most. */
 bool tsr__queues_exist(const tsr__devices *devices);
 uint64_t tsr__queues_clock(const tsr__devices *devices);
+uint64_t tsr__queues_mark(const tsr__devices *devices);
 bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
 void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */
 void tsr__queues_settle(const tsr__devices *devices);
-/* Does so at the end of a run, as queued work uses the run's program. `status` and `error` are the
- * run's own: an error of work that was queued takes their place, the first if several.
- * Adds the traffic that such work told. */
-tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
-                               tsr__traffic *traffic);
+/* A run whose work is queued. */
+typedef struct tsr__queued_run {
+  tsr_status status;
+  tsr__error *error;
+  tsr__traffic *traffic;
+  uint64_t last;   /* the number of the work that was queued last */
+  uint64_t failed; /* work with a number up to here came before the run's own failure */
+} tsr__queued_run;
+/* Waits for the work of a run, which uses the run's program, and adds the traffic that the work
+ * told. Returns the run's own status, or in its place the first error of work that was queued
+ * before the run failed, or TSR_EIO once a device is lost. */
+tsr_status tsr__queues_end_run(const tsr__devices *devices, const tsr__queued_run *run);
 
 /* Whether the host does some work because the devices' kind lacks it. */
 bool tsr__host_does(const tsr_runtime *rt, const tsr__device_work *work);

@@ -17,6 +17,7 @@
 typedef struct tsr__late {
   struct tsr__late *next;
   const tsr__error *of_run; /* the error of the run, which tells the runs apart */
+  uint64_t after;           /* the number of the work that was queued last before the entry */
   tsr__error error;
   tsr__traffic traffic;
 } tsr__late;
@@ -37,7 +38,7 @@ typedef struct tsr__other {
    * buffers without references whose work is not over, oldest first. */
   uint64_t clock, *marked;
   tsr__queued *leaving, **leaving_end;
-  tsr__late *told, **told_end; /* the records of all runs, in the order of entries */
+  tsr__late *told, **told_end; /* records of all runs, in the order of their entries */
 } tsr__other;
 
 static inline tsr__other *tsr__other_of(const tsr_runtime *rt)
@@ -74,7 +75,7 @@ typedef struct tsr__touch {
     TSR__TOUCH_OPEN,
     TSR__TOUCH_CLOSE,
     TSR__TOUCH_SIDES, /* which of host and devices the buffers lie on */
-    /* of queues: which devices write; the host waits; a device waits; its work has a number */
+    /* queues: which devices write; the host waits; a device waits; its work has a number */
     TSR__TOUCH_WRITERS,
     TSR__TOUCH_AWAIT,
     TSR__TOUCH_FOLLOW,
@@ -83,7 +84,7 @@ typedef struct tsr__touch {
   int64_t count; /* buffers that were opened, or are to be closed */
   bool good;
   unsigned sides;    /* SIDES: bits of enum tsr__side */
-  tsr__other *other; /* that of the buffers in the list; NULL: all are of host memory */
+  tsr__other *other; /* that of the listed buffers; NULL: all are of host memory */
   int device;        /* FOLLOW, MARK: whose work it is */
   int first, last;   /* WRITERS: the range of these devices */
   uint64_t number;   /* MARK */
@@ -130,7 +131,7 @@ void tsr__mirror_drop(tsr__buffer *buffer);
 bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t bytes);
 bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t bytes);
 
-/* The order of queued work (queues.c); nothing happens where a kind has none. tsr__queues_begin
+/* The order of queued work (queues.c); without queues they do nothing. tsr__queues_begin
  * comes before an own entry that uses the buffers of an ask, and waits where the entry writes none;
  * tsr__queues_end comes after it. */
 void tsr__queues_begin(tsr__touch_fn *fn, const void *ask);
@@ -141,7 +142,9 @@ void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use
 void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);
 void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
                      size_t bytes);
-/* Error: TSR_ENOMEM once a mirror found no memory. */
+/* Error: TSR_EIO once a device is lost. */
+tsr_status tsr__queues_check(const tsr__other *other, tsr__error *error);
+/* Error: that of tsr__queues_check, and TSR_ENOMEM once a mirror found no memory. */
 tsr_status tsr__mirrors_check(const tsr__other *other, tsr__error *error);
 /* A record for an own entry of a run, on a kind with queues: it lives until the run is over. NULL
  * without memory, with the run's error set. */

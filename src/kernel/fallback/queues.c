@@ -25,8 +25,8 @@ static uint64_t marked_on(const tsr__other *other, int device)
   return other->marked[device - other->first];
 }
 
-/* The number of a device that a user of a buffer waits for: of the buffer's own device always, of
- * the others where it writes or gives back. */
+/* The number of a device that a user of a buffer waits for. A reader waits for the buffer's own
+ * device alone. */
 static uint64_t number_to_await(const tsr__other *other, const tsr__buffer *b, int device,
                                 bool writes)
 {
@@ -37,9 +37,15 @@ static uint64_t number_to_await(const tsr__other *other, const tsr__buffer *b, i
   return q->elsewhere < last ? q->elsewhere : last;
 }
 
+static bool is_lost(const tsr__other *other, int device)
+{
+  const tsr__device_queue *queue = other->kind.queue;
+  return queue->lost && queue->lost(other->rt, device);
+}
+
 static bool is_over(const tsr__other *other, int device, uint64_t number)
 {
-  return !number || other->kind.queue->done(other->rt, device) >= number;
+  return !number || other->kind.queue->done(other->rt, device) >= number || is_lost(other, device);
 }
 
 static void await_number(const tsr__other *other, int device, uint64_t number)
@@ -75,10 +81,9 @@ static void follow_buffer(const tsr__other *other, int device, const tsr__buffer
   }
 }
 
-/* Gives all that the device has queued a number. */
-static uint64_t mark_device(tsr__other *other, int device)
+/* All that the device has queued gets the number. */
+static uint64_t mark_device(tsr__other *other, int device, uint64_t number)
 {
-  uint64_t number = ++other->clock;
   other->kind.queue->mark(other->rt, device, number);
   other->marked[device - other->first] = number;
   return number;
@@ -144,7 +149,7 @@ void tsr__queues_end(tsr__touch_fn *fn, const void *ask)
   if (!other || !other->kind.queue) return;
   for (int d = writers.first; d <= writers.last; d++) {
     pthread_mutex_lock(&other->lock);
-    uint64_t number = mark_device(other, d);
+    uint64_t number = mark_device(other, d, ++other->clock);
     pthread_mutex_unlock(&other->lock);
     walk(fn, ask, (tsr__touch){ .step = TSR__TOUCH_MARK, .device = d, .number = number });
   }
@@ -156,7 +161,7 @@ void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *
 {
   if (other->kind.queue) follow_buffer(other, to->device, to, true);
   other->kind.ops->put(to, at, host, bytes);
-  if (other->kind.queue) note_use(to, to->device, mark_device(other, to->device));
+  if (other->kind.queue) note_use(to, to->device, mark_device(other, to->device, ++other->clock));
 }
 
 void tsr__queued_get(tsr__other *other, const tsr__buffer *from, size_t at, void *host,
@@ -180,6 +185,16 @@ uint64_t tsr__queues_clock(const tsr__devices *devices)
   uint64_t clock = other->clock;
   pthread_mutex_unlock(&other->lock);
   return clock;
+}
+
+uint64_t tsr__queues_mark(const tsr__devices *devices)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  pthread_mutex_lock(&other->lock);
+  uint64_t number = ++other->clock;
+  for (int d = other->first; d < end_of(other); d++) mark_device(other, d, number);
+  pthread_mutex_unlock(&other->lock);
+  return number;
 }
 
 /* The number that a device has to reach for all work up to a number to be over. */
@@ -210,7 +225,49 @@ void tsr__queues_await(const tsr__devices *devices, uint64_t number)
   }
 }
 
-/* ---- late errors and traffic ----------------------------------------------------------------------- */
+/* Gives back buffers whose work is over, oldest first: younger ones are rarely over before. */
+static void give_over(tsr__other *other)
+{
+  pthread_mutex_lock(&other->lock);
+  for (tsr__queued *q; (q = other->leaving) && buffer_is_over(other, &q->head);) {
+    other->leaving = q->next;
+    if (!other->leaving) other->leaving_end = &other->leaving;
+    other->kind.ops->give(&q->head);
+  }
+  pthread_mutex_unlock(&other->lock);
+}
+
+/* Waits for all work up to a number, and gives back the memory that it used. */
+static void settle_queues(tsr__other *other, uint64_t last)
+{
+  while (!tsr__queues_over(&other->base, last)) tsr__queues_await(&other->base, last);
+  give_over(other);
+}
+
+void tsr__queues_settle(const tsr__devices *devices)
+{
+  tsr__other *other = (tsr__other *)(uintptr_t)devices;
+  if (other->kind.queue) settle_queues(other, tsr__queues_clock(devices));
+}
+
+/* ---- devices that are lost ------------------------------------------------------------------- */
+
+tsr_status tsr__device_lost(const tsr_runtime *rt, int device, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EIO,
+                        "device %d of kind %s is lost, and the elements of arrays on it; close the "
+                        "runtime and open a new one",
+                        device, tsr__own_of(rt)->kind);
+}
+
+tsr_status tsr__queues_check(const tsr__other *other, tsr__error *error)
+{
+  for (int d = other->first; d < end_of(other) && other->kind.queue; d++)
+    if (is_lost(other, d)) return tsr__device_lost(other->rt, d, error);
+  return TSR_OK;
+}
+
+/* ---- late errors and traffic ----------------------------------------------------------------- */
 
 tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
 {
@@ -221,17 +278,18 @@ tsr__late *tsr__late_new(tsr__other *other, tsr__error *of_run)
   }
   late->of_run = of_run;
   pthread_mutex_lock(&other->lock);
+  late->after = other->clock;
   *other->told_end = late;
   other->told_end = &late->next;
   pthread_mutex_unlock(&other->lock);
   return late;
 }
 
-/* Takes the records of a run's entries: the traffic of all, and the first error, if there is one,
- * in place of the run's own. A run that fails at a step queued nothing after it. */
-static tsr_status take_told(tsr__other *other, tsr_status status, tsr__error *of_run,
-                            tsr__traffic *traffic)
+/* Takes the records of a run's entries: the traffic of all, and the first error in place of the
+ * run's own, if there is one from before the run failed. */
+static bool take_told(tsr__other *other, const tsr__queued_run *run)
 {
+  tsr__error *of_run = run->error;
   bool found = false;
   tsr__late **at = &other->told;
   pthread_mutex_lock(&other->lock);
@@ -240,16 +298,17 @@ static tsr_status take_told(tsr__other *other, tsr_status status, tsr__error *of
       at = &late->next;
       continue;
     }
-    if (late->error.status && !found) *of_run = late->error;
-    found = found || late->error.status;
-    traffic->bytes += late->traffic.bytes;
-    traffic->escapes += late->traffic.escapes;
+    bool counts = late->error.status && late->after < run->failed;
+    if (counts && !found) *of_run = late->error;
+    found = found || counts;
+    run->traffic->bytes += late->traffic.bytes;
+    run->traffic->escapes += late->traffic.escapes;
     *at = late->next;
     tsr__del(&other->rt->heap, late, sizeof *late);
   }
   other->told_end = at;
   pthread_mutex_unlock(&other->lock);
-  return found ? of_run->status : status;
+  return found;
 }
 
 static bool has_told(tsr__other *other, const tsr__error *of_run)
@@ -285,37 +344,20 @@ tsr_status tsr__read_check(const tsr__devices *devices, tsr__error *error)
   return look_at_told(other, error);
 }
 
-tsr_status tsr__queues_end_run(const tsr__devices *devices, tsr_status status, tsr__error *error,
-                               tsr__traffic *traffic)
+/* The host may have found errors in the elements of a lost device: the loss comes before these. */
+tsr_status tsr__queues_end_run(const tsr__devices *devices, const tsr__queued_run *run)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
-  if (!other->kind.queue) return status;
-  tsr__queues_settle(devices);
-  return take_told(other, status, error, traffic);
+  tsr__error lost = { .status = TSR_OK };
+  if (!other->kind.queue) return run->status;
+  settle_queues(other, run->last);
+  if (take_told(other, run)) return run->error->status;
+  if (!tsr__queues_check(other, &lost)) return run->status;
+  *run->error = lost;
+  return lost.status;
 }
 
 /* ---- memory that goes back ------------------------------------------------------------------- */
-
-/* Gives back buffers whose work is over, oldest first: younger ones are rarely over before. */
-static void give_over(tsr__other *other)
-{
-  pthread_mutex_lock(&other->lock);
-  for (tsr__queued *q; (q = other->leaving) && buffer_is_over(other, &q->head);) {
-    other->leaving = q->next;
-    if (!other->leaving) other->leaving_end = &other->leaving;
-    other->kind.ops->give(&q->head);
-  }
-  pthread_mutex_unlock(&other->lock);
-}
-
-void tsr__queues_settle(const tsr__devices *devices)
-{
-  tsr__other *other = (tsr__other *)(uintptr_t)devices;
-  if (!other->kind.queue) return;
-  uint64_t last = tsr__queues_clock(devices);
-  while (!tsr__queues_over(devices, last)) tsr__queues_await(devices, last);
-  give_over(other);
-}
 
 /* Waits for the buffer that was released first of those that are not over. False: there is none. */
 static bool await_leaving(tsr__other *other)

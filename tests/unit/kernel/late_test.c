@@ -2,6 +2,7 @@
  * for which, and when memory that is given back is taken again. */
 #include "harness.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -263,6 +264,57 @@ TEST(programs_that_are_started_are_waited_for)
   close_world(&w);
 }
 
+/* The pieces of a kernel over both devices: each has the kernel's and that of its number. */
+enum { KERNEL_PIECES = 4 };
+
+static void await_pieces(const world *w, int64_t count)
+{
+  while (late_pieces(w->rt) < count) sched_yield();
+}
+
+/* Lets devices hold so much that no take waits for memory. */
+static void allow_memory(const world *w)
+{
+  tsr__error error = { 0 };
+  for (int d = 0; d < 2; d++) tsr__buffer_release(w->ops->take(w->rt, d, 1 << 16, &error));
+}
+
+/* Who reads its arrays waits for a program, and nobody else does. */
+TEST(a_program_is_queued_while_another_is_under_way)
+{
+  world w = open_world(NULL);
+  float numbers[N], out[N];
+  allow_memory(&w);
+  tsr_array *x = put_numbers(&w, numbers), *y = tsr_mul(x, x), *z = tsr_add(x, x);
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_stall(w.rt, true);
+  CHECK_STATUS(tsr_start(&y, 1), TSR_OK, w.s);
+  CHECK_STATUS(tsr_start(&z, 1), TSR_OK, w.s);
+  await_pieces(&w, 2 * KERNEL_PIECES);
+  late_stall(w.rt, false);
+  CHECK_STATUS(tsr_read(z, out, sizeof out), TSR_OK, w.s);
+  for (int i = 0; i < N; i++) CHECK_F32_BITS(out[i], numbers[i] + numbers[i]);
+  CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, w.s);
+  for (int i = 0; i < N; i++) CHECK_F32_BITS(out[i], numbers[i] * numbers[i]);
+  close_world(&w);
+}
+
+TEST(a_program_that_nobody_reads_is_left_behind)
+{
+  world w = open_world(NULL);
+  float numbers[N];
+  allow_memory(&w);
+  tsr_array *x = put_numbers(&w, numbers), *y = tsr_mul(x, x);
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_stall(w.rt, true);
+  CHECK_STATUS(tsr_start(&y, 1), TSR_OK, w.s);
+  await_pieces(&w, KERNEL_PIECES);
+  tsr_scope_close(w.s);
+  late_stall(w.rt, false);
+  w.s = tsr_scope_open(w.rt);
+  close_world(&w);
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static tsr_array *look_up(world *w, tsr_array *table, const int32_t *at, int count)
@@ -338,6 +390,7 @@ TEST(a_late_error_ends_a_loop_that_asks_its_condition)
 typedef struct listener {
   tsr_runtime *rt; /* NULL: not yet, or no more */
   bool stops, seen;
+  bool waits;   /* first it waits for the steps that are queued */
   int64_t done; /* steps that were over then */
 } listener;
 
@@ -347,16 +400,15 @@ static bool listen(const char *what, int64_t done, int64_t total, void *user)
   (void)what, (void)total;
   if (!l->rt || !late_pieces(l->rt)) return true;
   late_stall(l->rt, false);
+  if (l->waits) {
+    l->waits = false;
+    tsr__queues_settle(tsr__devices_of(l->rt));
+    late_stall(l->rt, true);
+    return true;
+  }
   if (!l->seen) l->done = done;
   l->seen = true;
   return !l->stops;
-}
-
-/* Lets devices hold so much that no take waits for memory. */
-static void allow_memory(const world *w)
-{
-  tsr__error error = { 0 };
-  for (int d = 0; d < 2; d++) tsr__buffer_release(w->ops->take(w->rt, d, 1 << 16, &error));
 }
 
 static world open_listened(listener *l)
@@ -407,6 +459,87 @@ TEST(a_run_that_is_stopped_waits_for_what_is_queued)
   CHECK_STATUS(tsr_read(x, out, sizeof out), TSR_OK, w.s);
   CHECK_I64(memcmp(out, numbers, sizeof out), 0);
   close_world(&w);
+}
+
+/* Stops a run whose first step has an index out of range. */
+static void stop_bad_run(bool waits, tsr_status expected)
+{
+  static const int32_t bad[] = { 0, 1, 70, 71 };
+  static const float small[] = { 1, 2 };
+  float out[4];
+  listener l = { .stops = true, .waits = waits };
+  world w = open_listened(&l);
+  tsr_array *table = tsr_put(w.s, small, TSR_F32, TSR_SHAPE(2), tsr_on(w.mesh, "-"));
+  tsr_array *y = many_steps(&w, look_up(&w, table, bad, 4));
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_stall(w.rt, true);
+  w.rt->progress_gap = 0;
+  l.rt = w.rt;
+  CHECK_I64(tsr_read(y, out, sizeof out), expected);
+  CHECK(l.seen);
+  CHECK_I64(l.done > 0, waits);
+  l.rt = NULL;
+  close_world(&w);
+}
+
+/* Either is told as on CPU devices, where the user is asked between steps. */
+TEST(of_a_stop_and_a_late_error_the_first_is_told)
+{
+  stop_bad_run(false, TSR_ECANCELLED);
+  stop_bad_run(true, TSR_EVALUE);
+}
+
+/* ---- devices that fail ----------------------------------------------------------------------- */
+
+TEST(a_lack_of_memory_is_told_late)
+{
+  world w = open_world(NULL);
+  float numbers[N], out[N];
+  tsr_array *x = put_numbers(&w, numbers);
+  late_hold(w.rt, true);
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_fail(w.rt, 1, 0, TSR_ENOMEM);
+  CHECK_I64(tsr_read(tsr_neg(x), out, sizeof out), TSR_ENOMEM);
+  CHECK_STR_HAS(tsr_message(w.s), "late_test.c");
+  CHECK_STR_HAS(tsr_message(w.s), "no memory left");
+  CHECK_STATUS(tsr_read(tsr_neg(x), out, sizeof out), TSR_OK, w.s);
+  for (int i = 0; i < N; i++) CHECK_F32_BITS(out[i], -numbers[i]);
+  close_world(&w);
+}
+
+static void check_lost(const world *w, tsr_status status)
+{
+  CHECK_I64(status, TSR_EIO);
+  CHECK_STR_HAS(tsr_message(w->s), "late_test.c");
+  CHECK_STR_HAS(tsr_message(w->s), "device 1 of kind late is lost");
+}
+
+/* Loses a device in a run, after so many pieces. False: the run has no more. */
+static bool lose_device(int64_t after)
+{
+  world w = open_world(NULL);
+  float numbers[N], out[N];
+  tsr_array *x = put_numbers(&w, numbers), *y = many_steps(&w, x);
+  tsr__queues_settle(tsr__devices_of(w.rt));
+  late_fail(w.rt, 1, after, TSR_EIO);
+  tsr_status status = tsr_read(y, out, sizeof out);
+  if (status) {
+    check_lost(&w, status);
+    check_lost(&w, tsr_read(x, out, sizeof out));
+    check_lost(&w, tsr_read(tsr_neg(put_numbers(&w, numbers)), out, sizeof out));
+    tsr_scope_close(w.s);
+    w.s = tsr_scope_open(w.rt);
+    check_lost(&w, tsr_read(put_numbers(&w, numbers), out, sizeof out));
+  }
+  close_world(&w);
+  return status;
+}
+
+TEST(a_lost_device_fails_its_run_and_all_later_ones)
+{
+  int64_t after = 0;
+  while (lose_device(after)) after++;
+  CHECK(after >= 8); /* exp and two moves, four times */
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
