@@ -98,6 +98,10 @@ public:
   {
     return tsr_device_count(raw_);
   }
+  const char *device_kind(int device) const
+  {
+    return tsr_device_kind(raw_, device);
+  }
 
 private:
   tsr_runtime *raw_;

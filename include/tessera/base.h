@@ -263,12 +263,13 @@ typedef struct tsr_runtime_opts {
   const char *check_floats;
 } tsr_runtime_opts;
 
-/* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices). Never
- * returns NULL: after an error, tsr_runtime_status and every scope opened on the runtime report it.
- * Under `tessera run` the devices are dealt out evenly to the processes, which must open the same
- * runtimes in the same order (process.h). Error: TSR_EARG, also for a number of devices that the
- * processes do not divide. Returns a runtime owned by the caller until tsr_runtime_close.
- * Collective, same arguments. */
+/* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices). Devices
+ * of several kinds are written kind by kind, with commas between; this version has the kind cpu
+ * alone. Never returns NULL: after an error, tsr_runtime_status and every scope opened on the
+ * runtime report it. Under `tessera run` the devices are dealt out evenly to the processes, which
+ * must open the same runtimes in the same order (process.h). Error: TSR_EARG, also for a number of
+ * devices that the processes do not divide. Returns a runtime owned by the caller until
+ * tsr_runtime_close. Collective, same arguments. */
 TSR_API tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts);
 
 /* Closes a runtime: closes scopes still open, stops its workers, frees its memory. NULL is allowed.
@@ -300,6 +301,10 @@ TSR_API tsr_memory tsr_device_memory(const tsr_runtime *rt, int device);
 
 /* Returns the number of devices of a runtime. Local. */
 TSR_API int tsr_device_count(const tsr_runtime *rt);
+
+/* Returns the kind of a device, "cpu"; "" for a device number out of range. Owned by the runtime.
+ * Local. */
+TSR_API const char *tsr_device_kind(const tsr_runtime *rt, int device);
 
 /* Returns the instruction set in use: "baseline", "avx2" or "avx512"; static. Local. */
 TSR_API const char *tsr_isa(const tsr_runtime *rt);

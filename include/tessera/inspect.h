@@ -104,6 +104,9 @@ typedef struct tsr_run_stats {
   /* Bytes between devices and host memory for work that the host did because the devices' kind
    * lacks it; 0 on CPU devices. Runs that are under way at once count each other's. */
   int64_t bytes_through_host;
+  /* Those of bytes_counted that were copied between devices of different kinds, counted likewise.
+   * Partial results and routines over several kinds meet on the host: bytes_through_host. */
+  int64_t bytes_between_kinds;
 } tsr_run_stats;
 
 enum { TSR_MAX_KINDS = 16 };

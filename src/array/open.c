@@ -178,6 +178,13 @@ int tsr_device_count(const tsr_runtime *rt)
   return topology ? topology->device_count : 0;
 }
 
+const char *tsr_device_kind(const tsr_runtime *rt, int device)
+{
+  const tsr__topology *topology = rt && !rt->error.status ? tsr__topology_of(rt) : NULL;
+  if (!topology || device < 0 || device >= topology->device_count) return "";
+  return topology->kinds[tsr__device_kind_of(topology, device)].name;
+}
+
 const char *tsr_isa(const tsr_runtime *rt)
 {
   return rt ? rt->isa : "";

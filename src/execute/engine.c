@@ -650,54 +650,6 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* All processes run the same plan with the same numbers, and agree on the outcome. The
- * fingerprint is the hash of both: processes that run different programs find out when they
- * first meet, and the error names the line of each. */
-static tsr_status run_together(tsr__exec *exec)
-{
-  tsr__peers *peers = tsr__peers_of(exec->rt);
-  const tsr__plan *plan = exec->plan;
-  /* A run may overwrite donated buffers: a child of fork first makes the memory its own. */
-  if (peers) tsr__peers_own(peers);
-  if (!plan->meets) return tsr__exec_run(exec);
-  const tsr__program *program = exec->program;
-  const char *site =
-      program->sites && program->node_count ? program->sites[program->node_count - 1] : NULL;
-  const tsr__peers_work work = {
-    tsr__exec_print(exec), "a program", site, { tsr__exec_lines, exec }
-  };
-  tsr_status status = tsr__peers_enter(peers, &work, exec->error);
-  if (status) return status;
-  exec->outer = true;
-  status = tsr__exec_run(exec);
-  /* The traffic is the sum over all processes: each counted the bytes that came to its own
-   * devices. */
-  int64_t moved[TSR__PEERS_NUMBERS] = { exec->traffic.bytes, exec->traffic.escapes };
-  status = tsr__peers_leave_with(peers, status, moved, exec->error);
-  exec->traffic = (tsr__traffic){ .bytes = moved[0], .escapes = moved[1] };
-  return status;
-}
-
-/* Counts the bytes of a run for whose devices the host did some work. */
-static tsr_status count_host_bytes(tsr__exec *exec, int64_t before, tsr_status status)
-{
-  exec->traffic.host = tsr__host_bytes(exec->rt) - before;
-  return status ? status : tsr__devices_check(exec->rt, exec->error);
-}
-
-/* A run that failed is recorded as well: it took its time. */
-tsr_status tsr__run_told(tsr__exec *exec)
-{
-  tsr__event event = { .name = "run", .kind = "program", .device = -1 };
-  int64_t before = tsr__host_bytes(exec->rt);
-  event.start = tsr__events_begin(exec->rt);
-  tsr_status status = run_together(exec);
-  if (tsr__devices_of(exec->rt)->own) status = count_host_bytes(exec, before, status);
-  event.bytes = exec->traffic.bytes;
-  tsr__events_add(exec->rt, &event);
-  return status;
-}
-
 /* Replaces an array's accumulators by elements. Another thread may do the same: the first value
  * stays. The new value holds the accumulators (follows), as other threads may still read the old
  * value. */
@@ -746,6 +698,7 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
     .bytes_escaped = exec->traffic.escapes,
     .cached = cached,
     .bytes_through_host = exec->traffic.host,
+    .bytes_between_kinds = exec->traffic.kinds,
   };
 }
 
@@ -977,6 +930,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
+    tsr__explain_between(scope, plan, out);
     tsr__host_explain(scope->rt, &plan->parts.program, &plan->schedule, out);
   }
   release_inspected_plan(engine, plan);

@@ -147,8 +147,18 @@ struct tsr__exec {
   tsr__extent *extents;            /* by accum: the rows of the domain its kernel ran over */
   struct tsr__crossing *crossings; /* the crossings of the current step that were begun */
   int step;                        /* the current step */
-  int ahead;                       /* all steps before this one are done, some of them early */
-  bool outer;                      /* a whole program's run: its last meeting may end it */
+  /* by step: the number of what was queued until its end; NULL: devices have no queues, nobody asks
+   * how far the run is, or this is the run of a region. All steps before `over` are over on the
+   * devices. */
+  uint64_t *ends;
+  int over;
+  uint64_t first, last; /* the number of the work that was queued last before the run, and by it */
+  bool under_way;       /* between tsr__run_begin and tsr__run_end */
+  tsr_status status;    /* the run's, from tsr__run_begin on */
+  int64_t begun;        /* the clock when the run began */
+  tsr__traffic before;  /* bytes through the host and between kinds until then */
+  int ahead;            /* all steps before this one are done, some of them early */
+  bool outer;           /* a whole program's run: its last meeting may end it */
   /* the traffic of the whole run that this process announces before its last step */
   int64_t promised[TSR__PEERS_NUMBERS];
   tsr__traffic traffic;
@@ -185,8 +195,14 @@ static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int ope
 
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);
-/* Runs a whole program and reports it to the recorder. */
-tsr_status tsr__run_told(tsr__exec *exec);
+/* Runs a whole program and reports it to the recorder, also if it fails: it took its time. Until
+ * tsr__run_end devices may be at work, which is of the program and the plan; tsr__run_end waits for
+ * that work. A second call of it returns the status again (run_whole.c). */
+void tsr__run_begin(tsr__exec *exec);
+tsr_status tsr__run_end(tsr__exec *exec);
+tsr_status tsr__run_told(tsr__exec *exec); /* both */
+/* Whether the user stops the run before another step is begun, or waited for. */
+bool tsr__run_stops(tsr__exec *exec, tsr__progress *progress, int begun);
 /* Sets the error of a run that the host has no memory for; TSR_ENOMEM. */
 tsr_status tsr__no_memory_to_run(const tsr__exec *exec);
 tsr_status tsr__no_memory_to_combine(const tsr__exec *exec); /* the parts of several processes */
@@ -304,6 +320,8 @@ tsr_status tsr__exec_loop(tsr__exec *exec, int node);
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program);
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step);
 
+/* Adds the lines of moves between devices of different kinds (between.c). */
+void tsr__explain_between(tsr_scope *scope, const tsr__plan *plan, tsr__text *out);
 /* Reports to the recorder a step that began at `start`, with `bytes` of traffic before it
  * (spans.c). */
 void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);

@@ -7,6 +7,7 @@
  *
  * All memory of a run except device memory comes from its room. */
 #include "execute/engine.h"
+#include "kernel/fallback/fallback.h"
 
 /* ---- kernels ---- */
 
@@ -730,6 +731,8 @@ static void count_closing(const tsr__exec *exec, const tsr__traffic *before)
   atomic_store_explicit(&plan->closing_bytes, first ? bytes : TSR__NO_BYTES, memory_order_relaxed);
 }
 
+/* ---- the run ------------------------------------------------------------------------------- */
+
 /* After an error tsr__exec_free releases the values. */
 tsr_status tsr__exec_run(tsr__exec *exec)
 {
@@ -738,8 +741,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
   for (int i = 0; i < schedule->step_count; i++) {
     tsr_status status = TSR_OK;
     /* The loop asks between steps; steps that take long ask for themselves. */
-    atomic_store_explicit(&progress.done, i, memory_order_relaxed);
-    if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
+    if (tsr__run_stops(exec, &progress, i)) return tsr__cancelled(exec->error, progress.what);
     int64_t start = tsr__events_begin(exec->rt);
     const tsr__traffic before = exec->traffic;
     exec->step = i;
@@ -749,6 +751,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (i == exec->plan->closes) count_closing(exec, &before);
     if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
     drop_used_values(exec, i);
+    if (exec->ends) exec->ends[i] = tsr__queues_mark(tsr__devices_of(exec->rt));
   }
   exec->collectives += exec->plan->collectives;
   return TSR_OK;

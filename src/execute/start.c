@@ -3,6 +3,10 @@
  *   caller   trace, plan, bind --> queue                   wait --> values on nodes, or an error
  *   runner                             --> run in order -->
  *
+ * On devices with queues the runner has a program queued when it goes on to the next one, and the
+ * caller waits for the devices. The runner waits for a program that nobody will ask for any more,
+ * when it has nothing else to do.
+ *
  * One thread a runtime, made at the first start, runs the bound programs one after another on the
  * pool of workers. It touches no node and no scope: its results stay in the job until the thread
  * that owns the nodes waits, traces over one of them or releases them.
@@ -36,6 +40,7 @@ struct tsr__starter {
   pthread_mutex_t lock;
   pthread_cond_t more, done;
   job *first, **last;
+  job *forgotten; /* under way on devices, and no node refers to them */
   int unfinished; /* that wait or run */
   pthread_t thread;
   pid_t process; /* whose thread it is: a child of fork has none */
@@ -48,35 +53,52 @@ static void free_start_job(job *j)
   tsr__del(&j->starter->rt->heap, j, j->bytes);
 }
 
+static void end_job(job *j)
+{
+  tsr__run_end(&j->exec);
+  free_start_job(j);
+}
+
 /* ---- the runner -------------------------------------------------------------------------- */
 
-/* The next job, or NULL at the end. */
+/* The next job to run, or one to end that was forgotten, which is `done`; NULL at the end. */
 static job *next_job(tsr__starter *s)
 {
   pthread_mutex_lock(&s->lock);
-  while (!s->first && !s->quit) pthread_cond_wait(&s->more, &s->lock);
+  while (!s->first && !s->forgotten && !s->quit) pthread_cond_wait(&s->more, &s->lock);
   /* Jobs that wait when the runtime closes are not run: nobody can read them any more. */
   job *j = s->quit ? NULL : s->first;
-  if (j && !(s->first = j->next)) s->last = &s->first;
+  if (j) {
+    if (!(s->first = j->next)) s->last = &s->first;
+  } else {
+    j = s->forgotten;
+    if (j) s->forgotten = j->next;
+  }
   pthread_mutex_unlock(&s->lock);
   return j;
+}
+
+static void run_started(tsr__starter *s, job *j)
+{
+  /* Its error goes to the job, which whoever waits will read. */
+  tsr__run_begin(&j->exec);
+  pthread_mutex_lock(&s->lock);
+  j->done = true;
+  s->unfinished--;
+  /* Read under the lock together with setting `done`: of runner and forgetter exactly one sees
+   * both, and ends the job. */
+  bool forgotten = j->left == 0;
+  pthread_cond_broadcast(&s->done);
+  pthread_mutex_unlock(&s->lock);
+  if (forgotten) end_job(j);
 }
 
 static void *runner(void *user)
 {
   tsr__starter *s = user;
   for (job *j; (j = next_job(s));) {
-    /* Its error goes to the job, which whoever waits will read. */
-    tsr__run_told(&j->exec);
-    pthread_mutex_lock(&s->lock);
-    j->done = true;
-    s->unfinished--;
-    /* Read under the lock together with setting `done`: of runner and forgetter exactly one sees
-     * both, and frees the job. */
-    bool forgotten = j->left == 0;
-    pthread_cond_broadcast(&s->done);
-    pthread_mutex_unlock(&s->lock);
-    if (forgotten) free_start_job(j);
+    if (j->done) end_job(j);
+    else run_started(s, j);
   }
   return NULL;
 }
@@ -154,8 +176,19 @@ void tsr__starter_free(tsr__starter *s)
 
 /* ---- nodes and jobs ---------------------------------------------------------------------- */
 
+/* Without waiting for devices. */
+static void leave_to_runner(job *j)
+{
+  tsr__starter *s = j->starter;
+  pthread_mutex_lock(&s->lock);
+  j->next = s->forgotten;
+  s->forgotten = j;
+  pthread_cond_signal(&s->more);
+  pthread_mutex_unlock(&s->lock);
+}
+
 /* A node is freed, or has its value. The last to use a job that no node refers to frees it: the
- * runner, if the job is not done yet. */
+ * runner, if the job is not over yet. */
 static void forget(tsr__pending *pending, tsr_array *array)
 {
   job *j = (job *)pending;
@@ -167,7 +200,8 @@ static void forget(tsr__pending *pending, tsr_array *array)
   pthread_mutex_lock(&j->starter->lock);
   bool last = --j->left == 0 && j->done;
   pthread_mutex_unlock(&j->starter->lock);
-  if (last) free_start_job(j);
+  if (last && j->exec.under_way) leave_to_runner(j);
+  else if (last) free_start_job(j);
 }
 
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
@@ -177,7 +211,7 @@ tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
   /* One condition for all jobs: few wait at once, and each looks at its own. */
   while (!j->done) pthread_cond_wait(&j->starter->done, &j->starter->lock);
   pthread_mutex_unlock(&j->starter->lock);
-  tsr_status status = j->error.status;
+  tsr_status status = tsr__run_end(&j->exec);
   if (status) *error = j->error;
   if (!status) tsr__note_stats(array->node.scope, &j->exec, j->cached);
   for (int i = 0, count = j->count; i < count; i++) {

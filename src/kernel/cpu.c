@@ -1,6 +1,7 @@
 /* This file holds the table of the CPU devices' functions and opens the devices of a runtime: it is
  * the one place that names functions of every sub-room. */
 #include "comm/peers.h"
+#include "kernel/fallback/fallback.h"
 #include "kernel/routine/routine.h"
 #include "kernel/rows/row_ops.h"
 #include "topology/topology.h"
@@ -126,11 +127,9 @@ static int64_t host_share(int64_t limit, int devices)
   return share > LEAST ? share : LEAST;
 }
 
-tsr_status tsr__devices_install(tsr_runtime *rt)
+/* The host's part, in which devices of any kind lie beside: pools and working memory. */
+static tsr_status open_host(tsr_runtime *rt)
 {
-  if (rt->error.status != TSR_OK) return rt->error.status;
-  tsr_status status = tsr__isa_resolve(rt);
-  if (status) return status;
   const tsr__topology *topology = tsr__topology_of(rt);
   tsr__cpu *cpu = tsr__new(&rt->heap, sizeof *cpu);
   if (!cpu) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
@@ -167,4 +166,50 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   /* The devices are a part of the slot HOST, which ends their work. */
   rt->slot_leave[TSR__SLOT_DEVICES] = tsr__slot_stay;
   return TSR_OK;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+/* The host's part is the CPU devices of every runtime. */
+tsr_status tsr__open_cpu(tsr_runtime *rt, int first, int count)
+{
+  (void)rt, (void)first, (void)count;
+  return TSR_OK;
+}
+
+/* A buffer is the CPU's or the other kind's: tables of several kinds would need a copy of each to
+ * each. */
+static tsr_status check_kinds(tsr_runtime *rt, const tsr__topology *topology)
+{
+  int others = 0;
+  for (int k = 0; k < topology->kind_count; k++)
+    others += strcmp(topology->kinds[k].name, cpu_ops.kind) != 0;
+  if (others > 1)
+    return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
+                             "tsr_runtime_open: the devices are of %d kinds beside cpu, expected "
+                             "one kind beside cpu; open a runtime for each",
+                             others);
+  if (topology->kind_count > 1 && tsr__peers_of(rt))
+    return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
+                             "tsr_runtime_open: devices of kinds %s and %s in a program of several "
+                             "processes, expected devices of one kind; open devices of one kind",
+                             topology->kinds[0].name, topology->kinds[1].name);
+  return TSR_OK;
+}
+
+tsr_status tsr__devices_install(tsr_runtime *rt)
+{
+  if (rt->error.status != TSR_OK) return rt->error.status;
+  const tsr__topology *topology = tsr__topology_of(rt);
+  tsr_status status = tsr__isa_resolve(rt);
+  if (!status) status = check_kinds(rt, topology);
+  if (!status) status = open_host(rt);
+  int start = topology->process_index * topology->per_process;
+  for (int k = 0; k < topology->kind_count && !status; k++) {
+    bool last = k == topology->kind_count - 1;
+    int first = topology->kinds[k].first;
+    int end = last ? topology->per_process : topology->kinds[k + 1].first;
+    status = tsr__kind_open(rt, topology->kinds[k].name, start + first, end - first);
+  }
+  return status;
 }

@@ -87,16 +87,6 @@ static tsr_status check_drawn(const tsr_scope *scope, const tsr_sharding *shardi
       tsr_mesh_text(sharding->mesh), tsr__positions(sharding), (int)MOST_POSITIONS);
 }
 
-static void name_kind(tsr__drawing *d, const tsr_scope *scope)
-{
-  const tsr__topology *topology = tsr__topology_of(scope->rt);
-  size_t n = 0;
-  /* In capitals, and a blank after it: there is room for that. */
-  for (const char *at = topology ? topology->kind : ""; *at && n + 2 < sizeof d->kind; at++)
-    d->kind[n++] = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
-  d->kind[n] = ' ';
-}
-
 /* Tells whether there was memory. */
 static bool draw(tsr__drawing *d, tsr__heap *heap)
 {
@@ -134,7 +124,7 @@ static const char *drawn(tsr_scope *scope, tsr__drawing *d, const tsr_sharding *
 
   tsr__text_init(&text, &scope->rt->heap);
   default_opts(&d->opts);
-  name_kind(d, scope);
+  d->topology = tsr__topology_of(scope->rt);
   d->out = &text;
   d->sharding = &canon;
   d->labelled = -1;

@@ -15,6 +15,23 @@ static const tsr__seat *seats_of(const tsr__drawing *d, int64_t cell, int *count
   return &d->seats[cell * *count];
 }
 
+/* Adds the name of a device's kind, in capitals. */
+static void add_kind(tsr__drawing *d, int device)
+{
+  const tsr__topology *topology = d->topology;
+  const char *at = topology ? topology->kinds[tsr__device_kind_of(topology, device)].name : "";
+  for (; *at; at++)
+    tsr__text_add(&d->label, "%c", *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+}
+
+/* Whether the kind of a cell's device is another than that of the device before it. */
+static bool begins_kind(const tsr__drawing *d, const tsr__seat *at)
+{
+  const tsr__topology *topology = d->topology;
+  return topology && tsr__device_kind_of(topology, at[0].device) !=
+                         tsr__device_kind_of(topology, at[-1].device);
+}
+
 /* The label of the last cell is kept: measuring and drawing ask for one cell several times in a
  * row. */
 const char *tsr__drawn_label(tsr__drawing *d, int64_t cell)
@@ -24,8 +41,12 @@ const char *tsr__drawn_label(tsr__drawing *d, int64_t cell)
   d->labelled = cell;
   const tsr__seat *at = seats_of(d, cell, &count);
   d->label.length = 0;
-  tsr__text_add(&d->label, "%s", d->kind);
-  for (int i = 0; i < count; i++) tsr__text_add(&d->label, "%s%d", i ? "," : "", at[i].device);
+  for (int i = 0; i < count; i++) {
+    bool begins = !i || begins_kind(d, &at[i]);
+    if (i) tsr__text_add(&d->label, begins ? " " : ",");
+    if (begins) add_kind(d, at[i].device);
+    tsr__text_add(&d->label, begins ? " %d" : "%d", at[i].device);
+  }
   return tsr__text_get(&d->label);
 }
 

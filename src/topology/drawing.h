@@ -33,8 +33,8 @@ typedef struct tsr__drawing {
   const tsr_sharding *sharding; /* canonical */
   const tsr_shape *shape;
   tsr_draw_opts opts;
-  char kind[16]; /* "CPU " */
-  int64_t leads; /* shards of all dims before the last two */
+  const tsr__topology *topology; /* which kinds the devices are of */
+  int64_t leads;                 /* shards of all dims before the last two */
   int rows, columns;
   tsr__seat *seats; /* sorted by cell, then device */
   tsr__track *row, *column;
@@ -55,7 +55,7 @@ static inline int64_t tsr__drawn_cell(const tsr__drawing *d, int64_t lead, int r
   return (lead * d->rows + row) * d->columns + column;
 }
 
-/* The devices of a cell as text, "CPU 0,1": valid until the next call. */
+/* The devices of a cell as text, "CPU 0,1" or "CPU 3 LATE 4,5": valid until the next call. */
 const char *tsr__drawn_label(tsr__drawing *d, int64_t cell);
 /* How much of a label goes on a line of `width` characters. */
 int tsr__label_line(const char *label, int width);

@@ -11,6 +11,8 @@
 
 #include "base/utf8.h"
 
+#include <stdio.h>
+
 /* ---- user text in messages --------------------------------------------------------------- */
 
 /* Bytes of the character at `text` where it can be shown as it is, or 0: no UTF-8, or it
@@ -52,46 +54,137 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
 /* ---- devices ----------------------------------------------------------------------------- */
 
 /* Reads a whole text as a count from 1 to TSR__MOST_DEVICES; 0: the text is not such a count. */
-static int device_number(const char *text)
+static int device_number(const char *text, size_t length)
 {
   int value = 0;
 
-  if (!*text) return 0;
-  for (; *text; text++) {
-    if (*text < '0' || *text > '9') return 0;
-    value = value * 10 + (*text - '0');
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] < '0' || text[i] > '9') return 0;
+    value = value * 10 + (text[i] - '0');
     /* In each round, so that no text is long enough to overflow. */
     if (value > TSR__MOST_DEVICES) return 0;
   }
   return value;
 }
 
+/* The name of a kind as the list has it, which stays; NULL: no kind is named so. */
+static const char *known_kind(const char *name, size_t length)
+{
+  const char *const *known = tsr__kind_names();
+
+  while (*known && (strlen(*known) != length || memcmp(*known, name, length) != 0)) known++;
+  return *known;
+}
+
+/* A part of the text between commas. */
+typedef struct device_part {
+  const char *all; /* the whole text */
+  const char *kind, *count;
+  size_t kind_length, count_length;
+} device_part;
+
+/* Names the kinds that there are. */
+static tsr_status refuse_kind(const device_part *part, tsr__error *error)
+{
+  char quote[TSR__QUOTE], kind[TSR__QUOTE], known[TSR__QUOTE] = "";
+
+  for (const char *const *name = tsr__kind_names(); *name; name++) {
+    size_t n = strlen(known);
+    snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", *name);
+  }
+  return tsr__error_set(error, TSR_EPARSE,
+                        "devices \"%s\": there is no device kind '%s', only %s; write \"cpu:8\" "
+                        "for 8 virtual devices",
+                        tsr__quote(part->all, strlen(part->all), quote),
+                        tsr__quote(part->kind, part->kind_length, kind), known);
+}
+
+/* Names the kind, so that the reader finds the part of a longer text. */
+static tsr_status refuse_count(const device_part *part, const char *kind, tsr__error *error)
+{
+  char quote[TSR__QUOTE], count[TSR__QUOTE];
+
+  return tsr__error_set(
+      error, TSR_EPARSE,
+      "devices \"%s\": '%s' is not a device count; write a number from 1 to %d after \"%s:\"",
+      tsr__quote(part->all, strlen(part->all), quote),
+      tsr__quote(part->count, part->count_length, count), (int)TSR__MOST_DEVICES, kind);
+}
+
+/* Tells both limits, since the text shows which one it passes. */
+static tsr_status refuse_more_devices(const device_part *part, tsr__error *error)
+{
+  char quote[TSR__QUOTE];
+
+  return tsr__error_set(error, TSR_EPARSE,
+                        "devices \"%s\": these are more than %d devices of %d kinds, the most that "
+                        "a runtime has; name fewer",
+                        tsr__quote(part->all, strlen(part->all), quote), (int)TSR__MOST_DEVICES,
+                        (int)TSR__MOST_KINDS);
+}
+
+/* Adds the devices of a part. */
+static tsr_status add_devices(const device_part *part, tsr__topology *out, tsr__error *error)
+{
+  char quote[TSR__QUOTE];
+  const char *kind = known_kind(part->kind, part->kind_length);
+  int count = part->count ? device_number(part->count, part->count_length) : 1;
+
+  if (!kind) return refuse_kind(part, error);
+  if (!count) return refuse_count(part, kind, error);
+  /* Devices of a kind follow each other, so that a range of ids is a kind. */
+  for (int k = 0; k < out->kind_count; k++)
+    if (strcmp(out->kinds[k].name, kind) == 0)
+      return tsr__error_set(error, TSR_EPARSE,
+                            "devices \"%s\": the kind %s is named twice; write it once, with the "
+                            "count of all its devices",
+                            tsr__quote(part->all, strlen(part->all), quote), kind);
+  if (out->kind_count == TSR__MOST_KINDS || count > TSR__MOST_DEVICES - out->per_process)
+    return refuse_more_devices(part, error);
+  snprintf(out->kinds[out->kind_count].name, TSR__KIND_NAME, "%s", kind);
+  out->kinds[out->kind_count++].first = out->per_process;
+  out->device_count = out->per_process += count;
+  return TSR_OK;
+}
+
+/* `at` ends at a comma or with the text. */
+static device_part device_part_at(const char *all, const char *at)
+{
+  size_t length = strcspn(at, ",");
+  const char *colon = memchr(at, ':', length);
+  device_part part = { .all = all, .kind = at, .kind_length = length };
+
+  if (!colon) return part;
+  part.kind_length = (size_t)(colon - at);
+  part.count = colon + 1;
+  part.count_length = length - part.kind_length - 1;
+  return part;
+}
+
 tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error)
 {
-  char quote[TSR__QUOTE], kind[TSR__QUOTE];
-  const char *colon = text ? strchr(text, ':') : NULL;
-  size_t kind_length = !text ? 0 : colon ? (size_t)(colon - text) : strlen(text);
+  /* One process: others are for tsr__topology_spread, until there are some. */
+  tsr__topology read = { .process_count = 1 };
 
   if (!text)
     return tsr__error_set(error, TSR_EARG,
                           "the devices are NULL; write \"cpu:8\" for 8 virtual devices");
-  tsr__quote(text, strlen(text), quote);
-  if (kind_length != 3 || memcmp(text, "cpu", 3) != 0)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "devices \"%s\": there is no device kind '%s', only cpu; write \"cpu:8\" "
-                          "for 8 virtual devices",
-                          quote, tsr__quote(text, kind_length, kind));
-  int count = colon ? device_number(colon + 1) : 1;
-  if (!count)
-    return tsr__error_set(
-        error, TSR_EPARSE,
-        "devices \"%s\": '%s' is not a device count; write a number from 1 to %d after \"cpu:\"",
-        quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)TSR__MOST_DEVICES);
-  /* One process: others are for tsr__topology_spread, until there are some. */
-  *out = (tsr__topology){
-    .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
-  };
+  for (const char *at = text;; at++) {
+    device_part part = device_part_at(text, at);
+    if (add_devices(&part, &read, error)) return error->status;
+    at += strcspn(at, ",");
+    if (!*at) break;
+  }
+  *out = read;
   return TSR_OK;
+}
+
+int tsr__device_kind_of(const tsr__topology *topology, int device)
+{
+  int own = device % topology->per_process, kind = topology->kind_count - 1;
+
+  while (topology->kinds[kind].first > own) kind--;
+  return kind;
 }
 
 void tsr__mesh_free(tsr__heap *heap, tsr_mesh *mesh)

@@ -131,21 +131,39 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);
 
 /* ---- devices and meshes ------------------------------------------------------------------ */
 
-enum { TSR__MOST_DEVICES = 4096 }; /* of all processes */
+enum {
+  TSR__MOST_DEVICES = 4096, /* of all processes */
+  TSR__MOST_KINDS = 4,      /* of one runtime */
+  TSR__KIND_NAME = 16       /* bytes of a kind's name, the end included */
+};
 
 /* The devices of all processes. Device ids run over the processes in order: process p of n
  * holds ids p * per_process .. (p + 1) * per_process - 1. A pretend topology (tests) says it
- * has several processes although only one runs. */
+ * has several processes although only one runs.
+ *
+ * Devices of a kind follow each other, in the order of the text, which has each kind once:
+ *
+ *     "cpu:4,late:2"     kinds[0] = { "cpu", 0 }     kinds[1] = { "late", 4 } */
 typedef struct tsr__topology {
-  char kind[16];    /* "cpu" */
+  struct {
+    char name[TSR__KIND_NAME]; /* "cpu" */
+    int first;                 /* number, in its process, of the first device of the kind */
+  } kinds[TSR__MOST_KINDS];
+  int kind_count;
   int device_count; /* over all processes */
   int process_count, process_index, per_process;
   tsr__hash_tree meshes;                /* owned; meshes of equal content are one object */
   int mesh_count, own_count, bad_count; /* own ones count as meshes, too */
 } tsr__topology;
 
-/* Parses "cpu:8" ("cpu" = one device) into `out`; at most TSR__MOST_DEVICES. */
+/* Parses "cpu:8" ("cpu" = one device), or several kinds as "cpu:8,cuda:2", into `out`; at most
+ * TSR__MOST_DEVICES. The kinds are those of tsr__kind_names. */
 tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error);
+/* The names of kinds.def; NULL comes after the last. Tests that have kinds of their own define this
+ * function. */
+const char *const *tsr__kind_names(void);
+/* The number of a device's kind in `kinds`; positions of an abstract mesh may stand for devices. */
+int tsr__device_kind_of(const tsr__topology *topology, int device);
 /* The runtime's slot. */
 static inline tsr__topology *tsr__topology_of(const tsr_runtime *rt)
 {

@@ -11,7 +11,7 @@ typedef struct empty_buffer {
 } empty_buffer;
 
 typedef struct empty_state {
-  int count;
+  int first, count;
   tsr__pool *pool[]; /* one a device */
 } empty_state;
 
@@ -23,7 +23,7 @@ static empty_buffer *hidden_of(const tsr__buffer *buffer)
 static tsr__pool *pool_of(const tsr_runtime *rt, int device)
 {
   empty_state *state = tsr__kind_state(rt);
-  int at = device - tsr__devices_of(rt)->first;
+  int at = device - state->first;
   return at < 0 || at >= state->count ? NULL : state->pool[at];
 }
 
@@ -113,17 +113,30 @@ bool empty_asked(void)
   return wanted && *wanted;
 }
 
-tsr_status empty_install_with(tsr_runtime *rt, const tsr__device_ops *ops)
+tsr_status empty_open_with(tsr_runtime *rt, const tsr__device_ops *ops, int first, int count)
 {
-  int count = tsr__devices_of(rt)->count;
   empty_state *state = tsr__new(&rt->heap, sizeof *state + (size_t)count * sizeof *state->pool);
   if (!state) abort();
+  state->first = first;
   state->count = count;
   for (int i = 0; i < count; i++) {
     state->pool[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
     if (!state->pool[i]) abort();
   }
-  return tsr__devices_add(rt, &(tsr__device_kind){ ops, state, close_empty });
+  return tsr__devices_add(
+      rt, &(tsr__device_kind){
+              .ops = ops, .state = state, .close = close_empty, .first = first, .count = count });
+}
+
+tsr_status empty_open(tsr_runtime *rt, int first, int count)
+{
+  return empty_open_with(rt, &empty_ops, first, count);
+}
+
+tsr_status empty_install_with(tsr_runtime *rt, const tsr__device_ops *ops)
+{
+  const tsr__devices *all = tsr__devices_of(rt);
+  return empty_open_with(rt, ops, all->first, all->count);
 }
 
 tsr_status empty_install(tsr_runtime *rt)

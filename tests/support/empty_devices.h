@@ -14,6 +14,9 @@
 /* Whether the environment asks for it: laws then try fewer cases. */
 bool empty_asked(void);
 tsr_status empty_install(tsr_runtime *rt);
+/* Makes devices first .. first + count - 1 such ones, beside CPU devices: tsr__kind_open's. */
+tsr_status empty_open(tsr_runtime *rt, int first, int count);
+tsr_status empty_open_with(tsr_runtime *rt, const tsr__device_ops *ops, int first, int count);
 /* The same for a kind that has more entries: `ops` has those of empty_ops and others. */
 tsr_status empty_install_with(tsr_runtime *rt, const tsr__device_ops *ops);
 extern const tsr__device_ops empty_ops;

@@ -32,6 +32,7 @@
 #include "kernel/device/cpu.h"
 #include "kernel/rows/row_ops.h"
 #include "support/empty_devices.h"
+#include "support/late_devices.h"
 
 #define ARENA ((size_t)1 << 34)
 #define STAGING_ARENA ((size_t)1 << 36)
@@ -725,6 +726,18 @@ static void fill_tables(const tsr__device_ops *ops)
   sigaction(SIGSEGV, &action, NULL);
 }
 
+/* The later half of the devices is of the kind "late"; one device alone is. */
+static tsr_status install_mixed(tsr_runtime *rt)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+  const tsr__devices *all = tsr__devices_of(rt);
+  int cpu = all->count / 2;
+  if (cpu) topology->kind_count++;
+  topology->kinds[topology->kind_count - 1].first = cpu;
+  strcpy(topology->kinds[topology->kind_count - 1].name, "late");
+  return late_open(rt, all->first + cpu, all->count - cpu);
+}
+
 /* Between hosts an engine reads and writes device memory on a thread of its own, and cannot be told
  * from a stray look: devices of several hosts stay as they are. */
 tsr_status tsr__devices_install(tsr_runtime *rt)
@@ -732,6 +745,8 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   tsr_status status = library.install(rt);
   tsr__peers *peers = tsr__peers_of(rt);
   if (!status && empty_asked()) return empty_install(rt);
+  if (!status && late_asked()) return late_install(rt);
+  if (!status && late_asked_beside_cpu()) return install_mixed(rt);
   if (status || !guard_asked() || (peers && tsr__peers_hosts(peers) > 1)) return status;
   pthread_mutex_lock(&guard.lock);
   tsr__devices *devices = tsr__devices_of(rt);

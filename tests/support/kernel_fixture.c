@@ -237,8 +237,13 @@ static tsr_status run_kernel(kernel_fixture *k, const tsr__step *step, tsr__part
     }
   }
   tsr__guess guesses[FIXTURE_NODES] = { 0 };
-  tsr__run run = { k->rt,        &k->program, &k->schedule, step->kernel,
-                   k->positions, parts,       guesses,      NULL };
+  tsr__run run = { .rt = k->rt,
+                   .program = &k->program,
+                   .schedule = &k->schedule,
+                   .kernel = step->kernel,
+                   .part_count = k->positions,
+                   .parts = parts,
+                   .guesses = guesses };
   k->kernels++;
   return ops->run(&run, &k->error);
 }

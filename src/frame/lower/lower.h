@@ -52,10 +52,11 @@ typedef struct tsr__bind {
   bool asked;                     /* ... but for some, without which nodes are no good yet */
   const tsr__source *indexed; /* a source that is not written to, whose rows have numbers here: */
   tsr_array *index;
-  bool plan;            /* for explaining: visits all that the rows are made of, and makes none */
-  bool stage;           /* of another terminal, which made the rows that it stands on */
-  tsr__peers_task task; /* of several processes: what all of them must have been asked for */
-  int64_t through_host; /* bytes that were copied to and from the host before */
+  bool plan;             /* for explaining: visits all that the rows are made of, and makes none */
+  bool stage;            /* of another terminal, which made the rows that it stands on */
+  tsr__peers_task task;  /* of several processes: what all of them must have been asked for */
+  int64_t through_host;  /* bytes that were copied to and from the host before */
+  int64_t between_kinds; /* the same between devices of different kinds */
 } tsr__bind;
 
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */

@@ -79,6 +79,7 @@ static void hand_over_stats(const tsr__bind *bind, tsr_scope *to)
   tsr_run_stats *out = to->run_stats;
   *out = *(const tsr_run_stats *)from->run_stats;
   out->bytes_through_host = tsr__host_bytes(to->rt) - bind->through_host;
+  out->bytes_between_kinds = tsr__kind_bytes(to->rt) - bind->between_kinds;
 }
 
 /* ---- opening and closing ------------------------------------------------------------------ */
@@ -106,6 +107,7 @@ static tsr_status open_terminal(tsr__bind *bind, tsr_frame *df, const char *what
   bind->site = site ? site : df->node.site;
   bind->home = tsr__frame_home(df);
   bind->through_host = tsr__host_bytes(bind->home->rt);
+  bind->between_kinds = tsr__kind_bytes(bind->home->rt);
   bind->scope = tsr_scope_nest_at(bind->home, bind->site);
   if (bind->scope->inert)
     return tsr__frame_refuse(

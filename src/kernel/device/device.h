@@ -50,6 +50,7 @@ typedef struct tsr__traffic {
   int64_t escapes; /* those that depend on elements: bytes of sums that did not fit their fixed
                     * part, elements that a sort moves */
   int64_t host;    /* no part of `bytes`: between devices and mirrors in host memory */
+  int64_t kinds;   /* those of `bytes` that were copied between devices of different kinds */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
@@ -137,6 +138,7 @@ typedef struct tsr__run tsr__run;
 typedef struct tsr__all_reduce tsr__all_reduce;
 typedef struct tsr__call tsr__call;
 struct tsr__program;
+struct tsr__kernel;
 
 /* Work that a device kind may do for some programs and not for others. */
 typedef struct tsr__device_work {
@@ -148,12 +150,18 @@ typedef struct tsr__device_work {
 
 /* A device kind needs `kind`, `take`, `give`, `memory`, `put` and `get`. Every other entry may be
  * NULL: the host then does the work in mirrors of the buffers (fallback/fallback.h), and the table
- * that a runtime's devices have is complete. Entries about partials are all there or all NULL. */
+ * that a runtime's devices have is complete but for `supports` and `prepare`. Entries about
+ * partials are all there or all NULL. */
 typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
   const struct tsr__row_ops *rows; /* functions that read and write rows: rows/row_ops.h */
   /* Whether the device does such work, for which it has an entry; NULL: all of it. */
   bool (*supports)(const tsr__device_work *work);
+  /* The device's form of a kernel, such as compiled code, which `run` finds at its `code`; NULL, or
+   * no entry: there is none. Called before the first run of the kernel on the kind, by one thread
+   * at a time, and again where it set the error, which fails that run. Kept with the plan. */
+  struct tsr__code *(*prepare)(tsr_runtime *rt, const struct tsr__program *program,
+                               const struct tsr__kernel *kernel, tsr__error *error);
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*take)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
   /* The memory of a buffer without references goes back to where it came from, and its header goes
@@ -278,13 +286,17 @@ static inline bool tsr__memory_fits(const tsr_memory *memory, int64_t bytes)
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops; /* complete */
-  const tsr__device_ops *own; /* the kind's table as it is, without the host's entries; NULL: ops */
+  const tsr__device_ops *own; /* the table, as it is, of the kind beside the CPU; NULL: none is */
   int count;                  /* addressable devices */
   int first;                  /* id of the first of them */
   tsr__spares values;         /* execute's: free values of few parts */
 } tsr__devices;
 
-tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
+/* Opens the devices of all kinds, after the topology. */
+tsr_status tsr__devices_install(tsr_runtime *rt);
+/* Opens devices first .. first + count - 1 of a kind by its function (kinds.def). Tests that have
+ * kinds of their own define this function. */
+tsr_status tsr__kind_open(tsr_runtime *rt, const char *kind, int first, int count);
 static inline tsr__devices *tsr__devices_of(const tsr_runtime *rt)
 {
   return rt->slots[TSR__SLOT_DEVICES];

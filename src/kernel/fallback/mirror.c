@@ -24,13 +24,13 @@ static void count_bytes(tsr__other *other, size_t bytes)
 
 static void bring_mirror(tsr__other *other, tsr__buffer *b)
 {
-  other->kind.ops->get(b, 0, b->data, b->bytes);
+  tsr__queued_get(other, b, 0, b->data, b->bytes);
   count_bytes(other, b->bytes);
 }
 
 static void bring_mirror_back(tsr__other *other, tsr__buffer *b)
 {
-  other->kind.ops->put(b, 0, b->data, b->bytes);
+  tsr__queued_put(other, b, 0, b->data, b->bytes);
   count_bytes(other, b->bytes);
   b->newer = false;
 }
@@ -79,6 +79,7 @@ static void touch_locked(tsr__touch *t, tsr__other *other, tsr__buffer *b, enum 
   case TSR__TOUCH_CLOSE:
     if (t->count-- > 0) close_mirror(other, b);
     break;
+  default: tsr__queues_touch(t, b, use);
   }
 }
 
@@ -87,11 +88,15 @@ void tsr__touch_buffer(tsr__touch *t, const tsr__buffer *buffer, enum tsr__use u
 {
   tsr__buffer *b = (tsr__buffer *)(uintptr_t)buffer;
   if (!b) return;
+  if (t->step == TSR__TOUCH_SIDES) {
+    t->sides |= tsr__on_host(b) ? TSR__ON_HOST : TSR__ON_DEVICES;
+    return;
+  }
   if (tsr__on_host(b)) {
     t->good = t->good && t->step != TSR__TOUCH_BEFORE;
     return;
   }
-  tsr__other *other = tsr__other_of(b->rt);
+  tsr__other *other = t->other = tsr__other_of(b->rt);
   pthread_mutex_lock(&other->lock);
   touch_locked(t, other, b, use);
   pthread_mutex_unlock(&other->lock);
@@ -103,15 +108,24 @@ void tsr__touch_buffers(tsr__touch *t, tsr__buffer *const *buffers, int64_t coun
   for (int64_t i = 0; buffers && i < count; i++) tsr__touch_buffer(t, buffers[i], use);
 }
 
+unsigned tsr__ask_sides(tsr__touch_fn *fn, const void *ask)
+{
+  tsr__touch touch = { .step = TSR__TOUCH_SIDES, .good = true };
+  fn(&touch, ask);
+  return touch.sides;
+}
+
 bool tsr__device_can(tsr__touch_fn *fn, const void *ask)
 {
   tsr__touch touch = { .step = TSR__TOUCH_BEFORE, .good = true };
   fn(&touch, ask);
+  if (touch.good && touch.other && touch.other->kind.queue) tsr__queues_begin(fn, ask);
   return touch.good;
 }
 
 void tsr__device_did(tsr__touch_fn *fn, const void *ask)
 {
+  tsr__queues_end(fn, ask);
   tsr__touch touch = { .step = TSR__TOUCH_AFTER, .good = true };
   fn(&touch, ask);
 }
@@ -156,7 +170,7 @@ bool tsr__put_straight(tsr__buffer *to, size_t at, const void *host, size_t byte
   if (tsr__on_host(to)) return false;
   pthread_mutex_lock(&other->lock);
   bool may = !to->mirrors;
-  if (may) other->kind.ops->put(to, at, host, bytes);
+  if (may) tsr__queued_put(other, to, at, host, bytes);
   pthread_mutex_unlock(&other->lock);
   return may;
 }
@@ -167,7 +181,7 @@ bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t by
   if (tsr__on_host(from)) return false;
   pthread_mutex_lock(&other->lock);
   bool may = !from->mirrors;
-  if (may) other->kind.ops->get(from, at, host, bytes);
+  if (may) tsr__queued_get(other, from, at, host, bytes);
   pthread_mutex_unlock(&other->lock);
   return may;
 }
@@ -196,9 +210,10 @@ tsr_status tsr__bring_to_device(tsr__buffer **buffer, tsr__error *error)
   tsr__buffer *from = *buffer;
   if (!from || !tsr__on_host(from)) return TSR_OK;
   tsr__other *other = tsr__other_of(from->rt);
+  if (!tsr__is_of_kind(other, from->device)) return TSR_OK;
   tsr__buffer *to = other->ops.take(from->rt, from->device, from->bytes, error);
   if (!to) return error->status;
-  other->kind.ops->put(to, 0, from->data, from->bytes);
+  tsr__put_straight(to, 0, from->data, from->bytes);
   count_bytes(other, from->bytes);
   tsr__buffer_release(from);
   *buffer = to;

@@ -31,21 +31,26 @@
 #include "kernel/rows/group_record.h"
 #include "kernel/rows/row_ops.h"
 
-#define HAS(rt, entry) (tsr__own_of(rt)->rows && tsr__own_of(rt)->rows->entry)
+/* Buffers that came may lie on both kinds where CPU devices are beside. */
+#define HAS(rt, entry) \
+  (!tsr__other_of(rt)->mixed && tsr__own_of(rt)->rows && tsr__own_of(rt)->rows->entry)
 
 /* Declares `status` of the kind's own entry or of the CPU's in mirrors. */
-#define EITHER(on, entry, touch, ask, ...)                          \
-  const tsr__row_ops *own = tsr__own_of(on)->rows;                  \
-  tsr_status status = tsr__devices_check(on, error);                \
-  if (status) return status;                                        \
-  if (own && own->entry && tsr__device_can(touch, ask)) {           \
-    status = own->entry(__VA_ARGS__);                               \
-    tsr__device_did(touch, ask);                                    \
-    return status;                                                  \
-  }                                                                 \
-  if (!tsr__mirrors_open(touch, ask)) return tsr__no_mirror(error); \
-  status = tsr__##entry(__VA_ARGS__);                               \
-  tsr__mirrors_close(touch, ask)
+#define EITHER(on, entry, touch, ask, ...)                            \
+  const tsr__row_ops *own = tsr__own_of(on)->rows;                    \
+  tsr_status status = tsr__mirrors_check(tsr__other_of(on), error);   \
+  if (status) return status;                                          \
+  if (tsr__is_for_cpu(on, touch, ask)) {                              \
+    status = tsr__##entry(__VA_ARGS__);                               \
+  } else if (own && own->entry && tsr__device_can(touch, ask)) {      \
+    status = own->entry(__VA_ARGS__);                                 \
+    tsr__device_did(touch, ask);                                      \
+    return status;                                                    \
+  } else {                                                            \
+    if (!tsr__mirrors_open(touch, ask)) return tsr__no_mirror(error); \
+    status = tsr__##entry(__VA_ARGS__);                               \
+    tsr__mirrors_close(touch, ask);                                   \
+  }
 
 static void touch_nothing(tsr__touch *t, const void *ask)
 {

@@ -259,6 +259,8 @@ void tsr__kernel_free(tsr__kernel *k)
 {
   if (!k) return;
   tsr__heap *heap = k->heap;
+  tsr__code *code = tsr__kernel_code(k);
+  if (code) code->drop(code);
   tsr__del(heap, k->insts, (size_t)k->inst_count * sizeof *k->insts);
   tsr__del(heap, k->slots, (size_t)k->slot_count * sizeof *k->slots);
   tsr__del(heap, k->loads, (size_t)k->load_count * sizeof *k->loads);
@@ -268,6 +270,17 @@ void tsr__kernel_free(tsr__kernel *k)
   tsr__del(heap, k->lists, (size_t)k->list_count * sizeof *k->lists);
   tsr__del(heap, k->numbers, (size_t)k->list_count * sizeof *k->numbers);
   tsr__del(heap, k, sizeof *k);
+}
+
+tsr__code *tsr__kernel_code(const tsr__kernel *kernel)
+{
+  return atomic_load_explicit(&kernel->code, memory_order_acquire);
+}
+
+void tsr__kernel_keep(const tsr__kernel *kernel, tsr__code *code)
+{
+  tsr__kernel *k = (tsr__kernel *)(uintptr_t)kernel;
+  atomic_store_explicit(&k->code, code, memory_order_release);
 }
 
 bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input)
@@ -282,6 +295,14 @@ bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input)
     own = own && (slot->kind != TSR__SLOT_ONE || slot->index != input);
   }
   return own;
+}
+
+bool tsr__kernel_may_fail(const tsr__kernel *kernel)
+{
+  bool may = false;
+  for (int i = 0; i < kernel->inst_count; i++)
+    may |= kernel->insts[i].op == TSR__K_TAKE || kernel->insts[i].op == TSR__K_WITHIN;
+  return may;
 }
 
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)

@@ -142,7 +142,8 @@ struct tsr__kernel {
   int *lists;   /* memory of io.inputs, io.outputs, io.accums */
   int *numbers; /* the listed nodes' numbers in the program's text */
   int list_count;
-  bool ordered; /* each device's elements must be met in order by one task */
+  bool ordered;              /* each device's elements must be met in order by one task */
+  _Atomic(tsr__code *) code; /* written where the kernel is constant, too: NULL before */
 };
 
 /* ---- building (kbuild.c) ------------------------------------------------------------------ */

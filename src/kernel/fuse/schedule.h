@@ -72,6 +72,8 @@ const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel);
 /* Whether each element of an input is read only to compute the same element of the results: then a
  * result can be written into the input's memory. */
 bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input);
+/* Whether a kernel looks up an index that may be out of range. */
+bool tsr__kernel_may_fail(const tsr__kernel *kernel);
 /* Text of a kernel's instructions, one a line (tsr_dump, tests that read the plan). */
 void tsr__kernel_print(const tsr__kernel *kernel, tsr__text *out);
 /* ---- partials ---------------------------------------------------------------------------- */
@@ -88,6 +90,16 @@ typedef struct tsr__run_part {
   tsr__partial *const *partials; /* like io.accums */
 } tsr__run_part;
 
+/* A kernel's form for a kind of devices: the kind's own fields follow. It goes with the kernel,
+ * which calls `drop`. */
+typedef struct tsr__code {
+  void (*drop)(struct tsr__code *code);
+} tsr__code;
+
+/* The form that a kernel keeps, NULL until then; and keeps one, once. */
+tsr__code *tsr__kernel_code(const tsr__kernel *kernel);
+void tsr__kernel_keep(const tsr__kernel *kernel, tsr__code *code);
+
 /* How large an accumulator's values were in earlier runs of a plan: kept beside the plan, which
  * never changes. Any thread reads and writes the guess. It decides speed only, never a value. */
 typedef _Atomic int16_t tsr__guess;
@@ -99,8 +111,9 @@ typedef struct tsr__run {
   const tsr__kernel *kernel;
   int part_count; /* addressable devices */
   const tsr__run_part *parts;
-  tsr__guess *guesses; /* one for each accumulator of the schedule */
-  tsr__busy *busy;     /* part -> times when tasks worked for it; NULL: not recorded */
+  tsr__guess *guesses;   /* one for each accumulator of the schedule */
+  tsr__busy *busy;       /* part -> times when tasks worked for it; NULL: not recorded */
+  const tsr__code *code; /* the kernel's form for the kind; NULL: it has none */
 } tsr__run;
 
 /* Which box of the partials, all of one size, each member of a group gets; the first of those with

@@ -76,13 +76,17 @@ static int first_null(const void *table, size_t bytes)
   return -1;
 }
 
+static tsr__code *make_code(tsr_runtime *rt, const tsr__program *program, const tsr__kernel *kernel,
+                            tsr__error *error);
+
 /* An entry that is new to the table, and that the host does not do for a kind without it. */
 TEST(the_table_has_every_entry)
 {
   world w = open_world(&empty_ops, NULL);
   tsr__device_ops ops = *tsr__devices_of(w.rt)->ops;
-  CHECK(!ops.supports);
+  CHECK(!ops.supports && !ops.prepare);
   ops.supports = few_operands;
+  ops.prepare = make_code;
   CHECK_I64(first_null(&ops, sizeof ops), -1);
   CHECK_I64(first_null(ops.rows, sizeof *ops.rows), -1);
   close_world(&w);
@@ -184,6 +188,116 @@ TEST(supported_kernels_run_on_the_device_and_others_on_the_host)
   CHECK_STATUS(tsr_read(tsr_sum(tsr_exp(x)), out, sizeof *out), TSR_OK, w.s);
   CHECK_I64(own_runs, 1);
   close_world(&w);
+}
+
+/* ---- code of kernels ------------------------------------------------------------------------- */
+
+/* The kind's form of a kernel: it remembers of which. */
+typedef struct own_code {
+  tsr__code head;
+  tsr_runtime *rt;
+  const tsr__kernel *kernel;
+} own_code;
+
+static int made, asked, dropped, runs_with_code;
+static bool no_memory_for_code;
+
+static void drop_code(tsr__code *code)
+{
+  own_code *own = (own_code *)code;
+  dropped++;
+  tsr__del(&own->rt->heap, own, sizeof *own);
+}
+
+/* Kernels of two operands have none. */
+static tsr__code *make_code(tsr_runtime *rt, const tsr__program *program, const tsr__kernel *kernel,
+                            tsr__error *error)
+{
+  asked++;
+  CHECK(program);
+  if (tsr__kernel_io_of(kernel)->input_count > 1) return NULL;
+  own_code *own = no_memory_for_code ? NULL : tsr__new(&rt->heap, sizeof *own);
+  if (!own) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the code of a kernel");
+    return NULL;
+  }
+  *own = (own_code){ { drop_code }, rt, kernel };
+  made++;
+  return &own->head;
+}
+
+static tsr_status run_code(const tsr__run *run, tsr__error *error)
+{
+  const own_code *own = (const own_code *)run->code;
+  runs_with_code += own != NULL;
+  CHECK(!own || own->kernel == run->kernel);
+  CHECK((tsr__kernel_io_of(run->kernel)->input_count == 1) == (own != NULL));
+  return run_in_place(run, error);
+}
+
+static world open_code_world(const tsr_runtime_opts *opts)
+{
+  static tsr__device_ops ops;
+  ops = empty_ops;
+  ops.run = run_code;
+  ops.prepare = make_code;
+  made = asked = dropped = runs_with_code = 0;
+  return open_world(&ops, opts);
+}
+
+static void read_shifted(world *w, double by, tsr_status expected)
+{
+  float out[N];
+  tsr_array *x = put_numbers(w, "x");
+  CHECK_STATUS(tsr_read(tsr_add(tsr_neg(x), by), out, sizeof out), expected, NULL);
+  for (int i = 0; i < N && !expected; i++) CHECK_F32_BITS(out[i], (float)by - numbers[i]);
+}
+
+TEST(code_is_made_once_a_plan)
+{
+  world w = open_code_world(NULL);
+  float out[N];
+  for (int i = 0; i < 3; i++) read_shifted(&w, i, TSR_OK); /* one plan: numbers are parameters */
+  CHECK_I64(made, 1);
+  CHECK_I64(runs_with_code, 3);
+  tsr_array *x = put_numbers(&w, "x"), *y = put_numbers(&w, "x");
+  for (int i = 0; i < 3; i++) CHECK_STATUS(tsr_read(tsr_sub(x, y), out, sizeof out), TSR_OK, w.s);
+  CHECK_I64(made, 1);
+  CHECK_I64(asked, 2);
+  CHECK_I64(dropped, 0);
+  close_world(&w);
+  CHECK_I64(dropped, 1);
+}
+
+TEST(code_goes_with_its_plan)
+{
+  const tsr_runtime_opts opts = { .size = sizeof opts, .plan_cache = 1 };
+  world w = open_code_world(&opts);
+  float out[N];
+  for (int i = 0; i < 4; i++) {
+    read_shifted(&w, i, TSR_OK);
+    CHECK_STATUS(tsr_read(tsr_abs(put_numbers(&w, "x")), out, sizeof out), TSR_OK, w.s);
+  }
+  CHECK_I64(made, 8);
+  CHECK_I64(dropped, 7);
+  close_world(&w);
+  CHECK_I64(dropped, 8);
+}
+
+TEST(a_run_without_memory_for_code_fails_and_the_next_one_tries_again)
+{
+  world w = open_code_world(NULL);
+  no_memory_for_code = true;
+  read_shifted(&w, 1, TSR_ENOMEM);
+  CHECK_STR_HAS(tsr_message(w.s), "no memory for the code of a kernel");
+  no_memory_for_code = false;
+  tsr_scope_close(w.s);
+  w.s = tsr_scope_open(w.rt);
+  read_shifted(&w, 1, TSR_OK);
+  CHECK_I64(made, 1);
+  CHECK_I64(asked, 2);
+  close_world(&w);
+  CHECK_I64(dropped, 1);
 }
 
 static int own_copies;

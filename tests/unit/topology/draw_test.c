@@ -47,7 +47,7 @@ static void check_golden(const golden *g, const char *expected)
           sscanf(g->options, "max_width=%d", &opts.max_width) ==
       0)
     CHECK_STR(g->options, "-");
-  strcpy(tsr__topology_of(rt)->kind, g->kind);
+  strcpy(tsr__topology_of(rt)->kinds[0].name, g->kind);
   tsr_sharding sharding = tsr_on(mesh_of(rt, g), g->spec);
   const char *text = tsr_visualize_sharding_with(s, sharding, shape_of(g->shape), &opts, TSR_HERE);
   if (strcmp(text, expected) != 0) printf("# %s\n", g->name);

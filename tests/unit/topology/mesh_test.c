@@ -21,7 +21,8 @@ TEST(devices_are_read)
     tsr__error error = { .status = TSR_OK };
     tsr__topology topology;
     CHECK_STATUS(tsr__topology_parse(rows[i].text, &topology, &error), TSR_OK, NULL);
-    CHECK_STR(topology.kind, "cpu");
+    CHECK_I64(topology.kind_count, 1);
+    CHECK_STR(topology.kinds[0].name, "cpu");
     CHECK_I64(topology.device_count, rows[i].count);
     CHECK_I64(topology.per_process, rows[i].count);
     CHECK_I64(topology.process_count, 1);
@@ -49,13 +50,21 @@ TEST(bad_devices_say_what_is_wrong)
     { "cpu:0",
       "devices \"cpu:0\": '0' is not a device count; write a number from 1 to 4096 after \"cpu:\"",
       TSR_EPARSE },
+    { "cpu:4,cpu:2",
+      "devices \"cpu:4,cpu:2\": the kind cpu is named twice; write it once, with the count of all "
+      "its devices",
+      TSR_EPARSE },
+    { "cpu:4,",
+      "devices \"cpu:4,\": there is no device kind '', only cpu; write \"cpu:8\" for 8 virtual "
+      "devices",
+      TSR_EPARSE },
     { "cpu:4097",
       "devices \"cpu:4097\": '4097' is not a device count; write a number from 1 to 4096 after "
       "\"cpu:\"",
       TSR_EPARSE },
   };
 
-  for (int i = 0; i < 6; i++) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tsr__error error = { .status = TSR_OK };
     tsr__topology topology = { .device_count = 77 };
     CHECK_STATUS(tsr__topology_parse(rows[i].text, &topology, &error), rows[i].status, NULL);
@@ -73,6 +82,7 @@ TEST(malformed_devices_are_errors)
     "cpu;8",   "cpu:1e3",     "cpu:0x8",  "cpu:99999999999999999999999999",
     "cpu:8.0", "\xff\xfe",    "cpu:\xff", "cpu::8",
     "cpu8",    "cpu:eight",   "\n",       "cpu:8\n",
+    ",",       ",cpu:8",      "cpu:8,",   "cpu,,",
   };
 
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
