@@ -151,9 +151,9 @@ struct tsr__exec {
    * devices. */
   uint64_t *ends;
   int over;
-  uint64_t first, last; /* the number of the work that was queued last before the run, and by it */
-  bool under_way;       /* between tsr__run_begin and tsr__run_end */
-  tsr_status status;    /* the run's, from tsr__run_begin on */
+  uint64_t first, last;       /* the numbers of what was queued before the run, and until its end */
+  bool under_way;             /* between tsr__run_begin and tsr__run_end */
+  tsr_status status;          /* the run's, from tsr__run_begin on */
   int64_t begun, host_before; /* the clock, and the bytes through the host, when the run began */
   int ahead;                  /* all steps before this one are done, some of them early */
   bool outer;                 /* a whole program's run: its last meeting may end it */
