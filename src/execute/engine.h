@@ -152,7 +152,7 @@ struct tsr__exec {
    * devices. */
   uint64_t *ends;
   int over;
-  uint64_t first, last; /* the number of the work that was queued last before the run, and by it */
+  uint64_t first, last; /* the numbers of what was queued before the run, and until its end */
   bool under_way;       /* between tsr__run_begin and tsr__run_end */
   tsr_status status;    /* the run's, from tsr__run_begin on */
   int64_t begun;        /* the clock when the run began */

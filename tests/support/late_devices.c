@@ -19,6 +19,8 @@
 #include "kernel/fuse/kir.h"
 #include "kernel/routine/routine.h"
 #include "kernel/tile/interp.h"
+#include "kernel/tile/partial.h"
+#include "support/late_queues.h"
 
 enum { OVERWRITTEN = 0xA5, MOST_DEVICES = 64 };
 
@@ -27,22 +29,8 @@ typedef struct late_buffer {
   tsr__buffer *hidden; /* of the other runtime */
 } late_buffer;
 
-typedef struct piece piece;
-struct piece {
-  piece *next;
-  void (*work)(piece *p); /* NULL: it waits for, or has, a number */
-  void (*end)(piece *p);  /* frees what the piece has beside; NULL: nothing */
-  tsr__error *error;      /* of the ask, and the runtime's; NULL: it has none */
-  int other;              /* waits for a number of it; -1: it has the number */
-  uint64_t number;
-  /* Work of several devices, which begins when each has come to it: the piece that each of their
-   * queues has for it. `work` is that of `meets`, which is no piece of a queue. */
-  piece *meets;
-  int count; /* of such work: of these queues */
-};
-
 typedef struct queue {
-  piece *first, **last;
+  late_piece *first, **last;
   _Atomic uint64_t done;
   uint64_t awaited; /* the lowest number that a thread waits for; UINT64_MAX: none */
   _Atomic bool lost;
@@ -85,7 +73,7 @@ static late_buffer *late_of(const tsr__buffer *buffer)
   return (late_buffer *)(uintptr_t)buffer;
 }
 
-static tsr_runtime *hidden_of(const tsr_runtime *rt)
+tsr_runtime *late_hidden(const tsr_runtime *rt)
 {
   return state_of(rt)->hidden;
 }
@@ -103,15 +91,15 @@ static unsigned char *bytes_of(const tsr__buffer *buffer)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void *piece_new(size_t bytes, void (*work)(piece *p))
+void *late_piece_new(size_t bytes, void (*work)(late_piece *p))
 {
-  piece *p = calloc(1, bytes);
+  late_piece *p = calloc(1, bytes);
   if (!p) abort();
   p->work = work;
   return p;
 }
 
-static void enqueue(const tsr_runtime *rt, int device, piece *p)
+void late_enqueue(const tsr_runtime *rt, int device, late_piece *p)
 {
   late_state *s = state_of(rt);
   queue *q = queue_of(rt, device);
@@ -132,14 +120,14 @@ static uint64_t draw(late_state *s)
 }
 
 /* How many queues have come to some work. */
-static int arrived(const late_state *s, const piece *work)
+static int arrived(const late_state *s, const late_piece *work)
 {
   int count = 0;
   for (int i = 0; i < s->count; i++) count += s->queue[i].first && s->queue[i].first->meets == work;
   return count;
 }
 
-static bool is_ready(const late_state *s, const piece *p)
+static bool is_ready(const late_state *s, const late_piece *p)
 {
   if (p && p->meets) return arrived(s, p->meets) == p->meets->count;
   return p && (p->work || p->other < 0 || s->queue[p->other - s->first].done >= p->number);
@@ -160,16 +148,19 @@ static queue *ready_queue(late_state *s)
 
 static void drop_first_piece(late_state *s, queue *q)
 {
-  piece *p = q->first;
+  late_piece *p = q->first;
   q->first = p->next;
   if (!q->first) q->last = &q->first;
-  if (!--s->pieces) s->patience = 1 + (int64_t)(draw(s) % 64);
+  if (!--s->pieces) {
+    s->patience = 1 + (int64_t)(draw(s) % 64);
+    pthread_cond_broadcast(&s->over);
+  }
   free(p);
 }
 
 /* Whether a queue's first piece is not done, as the device is lost or short of memory: the error of
  * its ask says so. */
-static bool fails(late_state *s, queue *q, const piece *work)
+static bool fails(late_state *s, queue *q, const late_piece *work)
 {
   tsr__error none, *error = work->error ? work->error : &none;
   bool short_of_memory = q->fails == TSR_ENOMEM && work->error && !q->after;
@@ -192,7 +183,7 @@ static void reach(late_state *s, queue *q, uint64_t number)
   pthread_cond_broadcast(&s->over);
 }
 
-static bool is_first(const queue *q, const piece *work)
+static bool is_first(const queue *q, const late_piece *work)
 {
   return q->first && (q->first == work || q->first->meets == work);
 }
@@ -200,7 +191,7 @@ static bool is_first(const queue *q, const piece *work)
 /* A piece stays first of its queue until it is over, so that the queue is in order. */
 static void do_first_piece(late_state *s, queue *q)
 {
-  piece *p = q->first, *work = p->meets ? p->meets : p;
+  late_piece *p = q->first, *work = p->meets ? p->meets : p;
   unsigned delay = draw(s) % 64 ? 0 : (unsigned)(draw(s) % 100);
   bool failed = false, several = p->meets;
   for (int i = 0; i < s->count && work->work; i++)
@@ -210,7 +201,7 @@ static void do_first_piece(late_state *s, queue *q)
   if (work->work && !failed) work->work(work);
   if (work->end) work->end(work);
   pthread_mutex_lock(&s->lock);
-  if (!work->work && p->other < 0) reach(s, q, p->number);
+  if (!work->work && p->other == HAS_NUMBER) reach(s, q, p->number);
   for (int i = 0; i < s->count; i++)
     if (is_first(&s->queue[i], work)) drop_first_piece(s, &s->queue[i]);
   if (several) free(work);
@@ -230,13 +221,13 @@ static void *late_thread(void *user)
 }
 
 /* Queues work of several devices, one of each. */
-static void enqueue_meeting(const tsr_runtime *rt, const int *devices, int count, piece *work)
+void late_meet(const tsr_runtime *rt, const int *devices, int count, late_piece *work)
 {
   work->count = count;
   for (int i = 0; i < count; i++) {
-    piece *p = piece_new(sizeof *p, NULL);
+    late_piece *p = late_piece_new(sizeof *p, NULL);
     p->meets = work;
-    enqueue(rt, devices[i], p);
+    late_enqueue(rt, devices[i], p);
   }
 }
 
@@ -244,18 +235,18 @@ static void enqueue_meeting(const tsr_runtime *rt, const int *devices, int count
 
 static void late_mark(tsr_runtime *rt, int device, uint64_t number)
 {
-  piece *p = piece_new(sizeof *p, NULL);
-  p->other = -1;
+  late_piece *p = late_piece_new(sizeof *p, NULL);
+  p->other = HAS_NUMBER;
   p->number = number;
-  enqueue(rt, device, p);
+  late_enqueue(rt, device, p);
 }
 
 static void late_follow(tsr_runtime *rt, int device, int other, uint64_t number)
 {
-  piece *p = piece_new(sizeof *p, NULL);
+  late_piece *p = late_piece_new(sizeof *p, NULL);
   p->other = other;
   p->number = number;
-  enqueue(rt, device, p);
+  late_enqueue(rt, device, p);
 }
 
 /* How often this process was forked off another. */
@@ -305,6 +296,28 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
   pthread_mutex_unlock(&s->lock);
 }
 
+/* The host waits for all that is queued. */
+void late_drain(const tsr_runtime *rt)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  s->wanted++;
+  pthread_cond_signal(&s->more);
+  while (s->pieces && s->generation == generation) pthread_cond_wait(&s->over, &s->lock);
+  s->wanted--;
+  pthread_mutex_unlock(&s->lock);
+}
+
+/* Whether a device has nothing to do, or nobody who would do it. */
+bool late_is_idle(const tsr_runtime *rt, int device)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  bool idle = !queue_of(rt, device)->first || s->generation != generation;
+  pthread_mutex_unlock(&s->lock);
+  return idle;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
@@ -314,7 +327,7 @@ static tsr__buffer *late_take(tsr_runtime *rt, int device, size_t bytes, tsr__er
     tsr__error_set(error, TSR_ENOMEM, "no memory for a buffer; free arrays");
     return NULL;
   }
-  buffer->hidden = tsr__cpu_take(hidden_of(rt), device, bytes, error);
+  buffer->hidden = tsr__cpu_take(late_hidden(rt), device, bytes, error);
   if (!buffer->hidden) {
     tsr__del(&rt->heap, buffer, sizeof *buffer);
     return NULL;
@@ -337,17 +350,17 @@ static void late_give(tsr__buffer *buffer)
 
 static tsr_memory late_memory(const tsr_runtime *rt, int device)
 {
-  return tsr__cpu_memory(hidden_of(rt), device);
+  return tsr__cpu_memory(late_hidden(rt), device);
 }
 
 typedef struct put_piece {
-  piece head;
+  late_piece head;
   unsigned char *to;
   size_t bytes;
   unsigned char host[];
 } put_piece;
 
-static void do_put(piece *p)
+static void do_put(late_piece *p)
 {
   put_piece *put = (put_piece *)p;
   memcpy(put->to, put->host, put->bytes);
@@ -356,11 +369,11 @@ static void do_put(piece *p)
 static void late_put(tsr__buffer *to, size_t at, const void *host, size_t bytes)
 {
   if (at > to->bytes || bytes > to->bytes - at) abort();
-  put_piece *put = piece_new(sizeof *put + bytes, do_put);
+  put_piece *put = late_piece_new(sizeof *put + bytes, do_put);
   put->to = bytes_of(to) + at;
   put->bytes = bytes;
   if (bytes) memcpy(put->host, host, bytes);
-  enqueue(to->rt, to->device, &put->head);
+  late_enqueue(to->rt, to->device, &put->head);
 }
 
 static void late_get(const tsr__buffer *from, size_t at, void *host, size_t bytes)
@@ -372,12 +385,12 @@ static void late_get(const tsr__buffer *from, size_t at, void *host, size_t byte
 /* ---- fill and number ------------------------------------------------------------------------- */
 
 typedef struct fill_piece {
-  piece head;
+  late_piece head;
   tsr__buffer to;
   int64_t first, count;
 } fill_piece;
 
-static void do_fill(piece *p)
+static void do_fill(late_piece *p)
 {
   fill_piece *fill = (fill_piece *)p;
   tsr__cpu_fill(&fill->to, (uint8_t)fill->first);
@@ -385,13 +398,13 @@ static void do_fill(piece *p)
 
 static void late_fill(tsr__buffer *buffer, uint8_t byte)
 {
-  fill_piece *fill = piece_new(sizeof *fill, do_fill);
+  fill_piece *fill = late_piece_new(sizeof *fill, do_fill);
   fill->to = shadow_of(buffer);
   fill->first = byte;
-  enqueue(buffer->rt, buffer->device, &fill->head);
+  late_enqueue(buffer->rt, buffer->device, &fill->head);
 }
 
-static void do_number(piece *p)
+static void do_number(late_piece *p)
 {
   fill_piece *fill = (fill_piece *)p;
   tsr__cpu_number(&fill->to, fill->first, fill->count);
@@ -399,23 +412,23 @@ static void do_number(piece *p)
 
 static void late_number(tsr__buffer *buffer, int64_t first, int64_t count)
 {
-  fill_piece *fill = piece_new(sizeof *fill, do_number);
+  fill_piece *fill = late_piece_new(sizeof *fill, do_number);
   fill->to = shadow_of(buffer);
   fill->first = first;
   fill->count = count;
-  enqueue(buffer->rt, buffer->device, &fill->head);
+  late_enqueue(buffer->rt, buffer->device, &fill->head);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 typedef struct copy_piece {
-  piece head;
+  late_piece head;
   tsr__box_copy copy;
   tsr__buffer from, to;
   int64_t lists[6][TSR_MAX_RANK];
 } copy_piece;
 
-static void do_copy(piece *p)
+static void do_copy(late_piece *p)
 {
   copy_piece *c = (copy_piece *)p;
   tsr__cpu_copy(&c->copy, &c->from, &c->to, NULL);
@@ -444,7 +457,7 @@ static void count_copy(const tsr__box_copy *copy, tsr__traffic *traffic)
 static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                       tsr__traffic *traffic)
 {
-  copy_piece *c = piece_new(sizeof *c, do_copy);
+  copy_piece *c = late_piece_new(sizeof *c, do_copy);
   c->copy = *copy;
   c->copy.progress = NULL;
   c->copy.from_dims = keep_list(c, 0, copy->from_dims);
@@ -456,14 +469,14 @@ static void late_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__b
   c->from = shadow_of(from);
   c->to = shadow_of(to);
   if (from->device != to->device) count_copy(copy, traffic);
-  enqueue(to->rt, to->device, &c->head);
+  late_enqueue(to->rt, to->device, &c->head);
 }
 
 /* ---- assemblies ------------------------------------------------------------------------------ */
 
 /* One part of an assembly. Shadows of the buffers by position follow, then the overlaps. */
 typedef struct assemble_piece {
-  piece head;
+  late_piece head;
   tsr__assembly part;
   tsr__buffer to;
   tsr__buffer **from;
@@ -539,7 +552,7 @@ static bool take_pieces(assemble_piece *a, tsr__buffer *const *from, tsr__traffi
   return all;
 }
 
-static void do_assemble(piece *p)
+static void do_assemble(late_piece *p)
 {
   assemble_piece *a = (assemble_piece *)p;
   tsr__cpu_assemble(&a->part, 1, a->from, NULL);
@@ -551,7 +564,7 @@ static assemble_piece *assemble_piece_new(const tsr__assembly *part)
   size_t overlaps = (size_t)overlaps_of(&part->pieces);
   size_t each = sizeof(tsr__buffer) + sizeof(tsr__buffer *);
   assemble_piece *a =
-      piece_new(sizeof *a + positions * each + overlaps * sizeof(tsr__overlap), do_assemble);
+      late_piece_new(sizeof *a + positions * each + overlaps * sizeof(tsr__overlap), do_assemble);
   a->shadows = (tsr__buffer *)(a + 1);
   a->from = (tsr__buffer **)(a->shadows + positions);
   a->overlaps = (tsr__overlap *)(a->from + positions);
@@ -576,20 +589,14 @@ static bool late_assemble(const tsr__assembly *parts, int count, tsr__buffer *co
   for (int i = 0; i < count; i++) {
     assemble_piece *a = assemble_piece_new(&parts[i]);
     all = take_pieces(a, from, traffic) && all;
-    enqueue(parts[i].to->rt, parts[i].to->device, &a->head);
+    late_enqueue(parts[i].to->rt, parts[i].to->device, &a->head);
   }
   return all;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* A program with its numbers, which the next turn of a loop changes. */
-typedef struct kept_program {
-  tsr__program program;
-  tsr__num *params;
-} kept_program;
-
-static void keep_program(kept_program *to, const tsr__program *from)
+void late_keep_program(late_program *to, const tsr__program *from)
 {
   size_t bytes = ((size_t)from->param_count + 1) * sizeof *to->params;
   to->program = *from;
@@ -602,24 +609,24 @@ static void keep_program(kept_program *to, const tsr__program *from)
 
 /* Some parts of a kernel. The parts, their lists and the shadows that these point to follow. */
 typedef struct run_piece {
-  piece head;
+  late_piece head;
   tsr__run run;
-  kept_program program;
+  late_program program;
   tsr__run_part parts[];
 } run_piece;
 
-static void do_run(piece *p)
+static void do_run(late_piece *p)
 {
   run_piece *r = (run_piece *)p;
   tsr__cpu_run(&r->run, p->error);
 }
 
-static void end_run(piece *p)
+static void end_run(late_piece *p)
 {
   free(((run_piece *)p)->program.params);
 }
 
-static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *const *from, int count)
+void late_shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *const *from, int count)
 {
   for (int i = 0; i < count; i++) {
     if (!from[i]) continue;
@@ -628,27 +635,31 @@ static void shadow_list(tsr__buffer **to, tsr__buffer *shadows, tsr__buffer *con
   }
 }
 
-static piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int count,
-                            tsr__error *error)
+static late_piece *run_piece_new(const tsr__run *run, const tsr__run_part *parts, int count,
+                                 tsr__error *error)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
   size_t buffers = (size_t)io->input_count + (size_t)io->output_count, all = (size_t)count;
-  size_t of_part = sizeof *parts + buffers * (sizeof(tsr__buffer *) + sizeof(tsr__buffer));
-  run_piece *r = piece_new(sizeof *r + all * of_part, do_run);
+  size_t accums = (size_t)io->accum_count;
+  size_t of_part = sizeof *parts + buffers * (sizeof(tsr__buffer *) + sizeof(tsr__buffer)) +
+                   accums * sizeof(tsr__partial *);
+  run_piece *r = late_piece_new(sizeof *r + all * of_part, do_run);
   tsr__buffer *shadows = (tsr__buffer *)(r->parts + count);
   tsr__buffer **lists = (tsr__buffer **)(shadows + all * buffers);
-  for (int p = 0; p < count; p++, shadows += buffers, lists += buffers) {
-    shadow_list(lists, shadows, parts[p].inputs, io->input_count);
-    shadow_list(lists + io->input_count, shadows + io->input_count, parts[p].outputs,
-                io->output_count);
+  tsr__partial **partials = (tsr__partial **)(lists + all * buffers);
+  for (int p = 0; p < count; p++, shadows += buffers, lists += buffers, partials += accums) {
+    late_shadow_list(lists, shadows, parts[p].inputs, io->input_count);
+    late_shadow_list(lists + io->input_count, shadows + io->input_count, parts[p].outputs,
+                     io->output_count);
     r->parts[p] = parts[p];
     r->parts[p].inputs = lists;
     r->parts[p].outputs = lists + io->input_count;
-    r->parts[p].partials = NULL;
+    r->parts[p].partials = partials;
+    late_hidden_partials(partials, parts[p].partials, io->accum_count);
   }
   r->run = *run;
-  r->run.rt = hidden_of(run->rt);
-  keep_program(&r->program, run->program);
+  r->run.rt = late_hidden(run->rt);
+  late_keep_program(&r->program, run->program);
   r->run.program = &r->program.program;
   r->run.part_count = count;
   r->run.parts = r->parts;
@@ -672,12 +683,12 @@ static tsr_status late_run(const tsr__run *run, tsr__error *error)
   if (run->part_count > 1 && run->part_count <= MOST_DEVICES && may_fail(run->kernel)) {
     int devices[MOST_DEVICES];
     for (int p = 0; p < run->part_count; p++) devices[p] = run->parts[p].device;
-    piece *all = run_piece_new(run, run->parts, run->part_count, error);
-    enqueue_meeting(run->rt, devices, run->part_count, all);
+    late_piece *all = run_piece_new(run, run->parts, run->part_count, error);
+    late_meet(run->rt, devices, run->part_count, all);
     return TSR_OK;
   }
   for (int p = 0; p < run->part_count; p++)
-    enqueue(run->rt, run->parts[p].device, run_piece_new(run, &run->parts[p], 1, error));
+    late_enqueue(run->rt, run->parts[p].device, run_piece_new(run, &run->parts[p], 1, error));
   return TSR_OK;
 }
 
@@ -685,19 +696,19 @@ static tsr_status late_run(const tsr__run *run, tsr__error *error)
 
 /* A routine of all its devices. The parts, their shards and the shadows of buffers follow. */
 typedef struct call_piece {
-  piece head;
+  late_piece head;
   tsr__call call;
-  kept_program program;
+  late_program program;
   tsr__call_part parts[];
 } call_piece;
 
-static void do_call(piece *p)
+static void do_call(late_piece *p)
 {
   call_piece *c = (call_piece *)p;
   tsr__cpu_call(&c->call, p->error);
 }
 
-static void end_call(piece *p)
+static void end_call(late_piece *p)
 {
   free(((call_piece *)p)->program.params);
 }
@@ -718,7 +729,7 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
   int ins = node->in_count, outs = node->result_count ? node->result_count : 1;
   size_t shards = (size_t)(ins + outs), all = (size_t)call->part_count;
   size_t of_part = sizeof *call->parts + shards * (sizeof(tsr__shard) + sizeof(tsr__buffer));
-  call_piece *c = piece_new(sizeof *c + all * of_part, do_call);
+  call_piece *c = late_piece_new(sizeof *c + all * of_part, do_call);
   tsr__buffer *shadows = (tsr__buffer *)(c->parts + all);
   tsr__shard *lists = (tsr__shard *)(shadows + all * shards);
   int devices[MOST_DEVICES];
@@ -731,25 +742,19 @@ static tsr_status late_call(const tsr__call *call, tsr__error *error)
     c->parts[p].out = lists + ins;
   }
   c->call = *call;
-  c->call.rt = hidden_of(call->rt);
-  keep_program(&c->program, call->program);
+  c->call.rt = late_hidden(call->rt);
+  late_keep_program(&c->program, call->program);
   c->call.program = &c->program.program;
   c->call.parts = c->parts;
   c->head.end = end_call;
   c->head.error = error;
-  enqueue_meeting(call->rt, devices, call->part_count, &c->head);
+  late_meet(call->rt, devices, call->part_count, &c->head);
   return TSR_OK;
 }
 
 /* ---- the kind -------------------------------------------------------------------------------- */
 
-static bool late_supports(const tsr__device_work *work)
-{
-  return work->kind != TSR__WORK_ALL_REDUCE;
-}
-
 static const tsr__device_ops late_ops = { .kind = "late",
-                                          .supports = late_supports,
                                           .take = late_take,
                                           .give = late_give,
                                           .memory = late_memory,
@@ -760,7 +765,14 @@ static const tsr__device_ops late_ops = { .kind = "late",
                                           .copy = late_copy,
                                           .assemble = late_assemble,
                                           .run = late_run,
-                                          .call = late_call };
+                                          .call = late_call,
+                                          .partial_bytes = tsr__cpu_partial_bytes,
+                                          .partial = late_partial_take,
+                                          .partial_free = late_partial_free,
+                                          .partial_take = late_partial_of,
+                                          .partial_tell = late_partial_tell,
+                                          .partial_far = late_partial_far,
+                                          .all_reduce = late_all_reduce };
 
 static const tsr__device_queue late_queue = { late_mark, late_done, late_await, late_follow,
                                               late_lost };

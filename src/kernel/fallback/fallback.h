@@ -71,12 +71,14 @@
  * Numbers are the runtime's and ascend in each queue. An entry queues its work at the devices of
  * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run and
  * other entries without an answer to the host. All others, get among them, are over when they
- * return. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
- * again when the entry returns, and so are the numbers of a program (params); all else of program,
- * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
- * the lists, counts traffic at the call, and asks no progress callback later. The `error` of run,
- * call and all_reduce may be set, and the traffic of the last two added, until the work is over:
- * the first error by position, if there are several. */
+ * return. A kernel or an all-reduce is queued at the devices of its accumulators, too; the entries
+ * about these are over when they return, and a kind frees one after the work that uses it. `put`
+ * and `from_host` take the host's bytes at the call. An ask's lists are the caller's again when the
+ * entry returns, and so are the numbers of a program (params); all else of program, kernel and
+ * guesses stays until the run is over, and buffers until their work is. A kind copies the lists,
+ * counts traffic at the call, and asks no progress callback later. The `error` of run, call and
+ * all_reduce may be set, and the traffic of the last two added, until the work is over: the first
+ * error by position, if there are several. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);

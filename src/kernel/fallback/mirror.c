@@ -102,6 +102,13 @@ void tsr__touch_buffer(tsr__touch *t, const tsr__buffer *buffer, enum tsr__use u
   pthread_mutex_unlock(&other->lock);
 }
 
+void tsr__touch_device(tsr__touch *t, const tsr_runtime *rt, int device)
+{
+  if (t->step != TSR__TOUCH_WRITERS) return;
+  t->other = tsr__other_of(rt);
+  tsr__queues_touch_device(t, device);
+}
+
 void tsr__touch_buffers(tsr__touch *t, tsr__buffer *const *buffers, int64_t count,
                         enum tsr__use use)
 {

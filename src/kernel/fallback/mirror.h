@@ -96,6 +96,8 @@ static inline bool tsr__touch_skips(const tsr__touch *touch, int device)
   return touch->step >= TSR__TOUCH_FOLLOW && touch->device != device;
 }
 
+/* A device works for the ask, whether or not it writes a buffer: accumulators are in no list. */
+void tsr__touch_device(tsr__touch *touch, const tsr_runtime *rt, int device);
 /* NULL is allowed. */
 void tsr__touch_buffer(tsr__touch *touch, const tsr__buffer *buffer, enum tsr__use use);
 void tsr__touch_buffers(tsr__touch *touch, tsr__buffer *const *buffers, int64_t count,
@@ -137,6 +139,7 @@ bool tsr__get_straight(const tsr__buffer *from, size_t at, void *host, size_t by
 void tsr__queues_begin(tsr__touch_fn *fn, const void *ask);
 void tsr__queues_end(tsr__touch_fn *fn, const void *ask);
 /* One step of these walks, under the lock. */
+void tsr__queues_touch_device(tsr__touch *touch, int device);
 void tsr__queues_touch(tsr__touch *touch, tsr__buffer *buffer, enum tsr__use use);
 /* The kind's put and get, in order, under the lock. */
 void tsr__queued_put(tsr__other *other, tsr__buffer *to, size_t at, const void *host, size_t bytes);

@@ -533,6 +533,7 @@ static void touch_run(tsr__touch *t, const void *ask)
   const tsr__kernel_io *io = tsr__kernel_io_of(run->kernel);
   for (int p = 0; p < run->part_count; p++) {
     if (tsr__touch_skips(t, run->parts[p].device)) continue;
+    if (io->accum_count) tsr__touch_device(t, run->rt, run->parts[p].device);
     tsr__touch_buffers(t, run->parts[p].inputs, io->input_count, TSR__READS);
     tsr__touch_buffers(t, run->parts[p].outputs, io->output_count, TSR__WRITES);
   }
@@ -595,7 +596,8 @@ static tsr_status run_own(const tsr__run *run, tsr__error *error)
   return own->run(&with_code, error);
 }
 
-/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's. */
+/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's, and
+ * those of a device are used in the order of its work. */
 static tsr_status run_alike(const tsr__run *run, tsr__error *error)
 {
   const tsr__device_work work = work_of_kernel(run);
@@ -671,6 +673,7 @@ static void touch_all_reduce(tsr__touch *t, const void *ask)
 {
   const tsr__all_reduce *c = ask;
   bool whole = c->share.index == 0 && c->share.count == 1;
+  for (int m = 0; m < c->member_count; m++) tsr__touch_device(t, c->rt, c->devices[m]);
   for (int m = 0; c->elements && m < c->member_count; m++)
     tsr__touch_buffers(t, c->elements[m], c->accum_count, TSR__READS);
   for (int m = 0; m < c->member_count; m++)

@@ -102,13 +102,18 @@ static void note_use(tsr__buffer *b, int device, uint64_t number)
 
 /* ---- walks over the buffers of an ask -------------------------------------------------------- */
 
+void tsr__queues_touch_device(tsr__touch *t, int device)
+{
+  if (device < t->first) t->first = device;
+  if (device > t->last) t->last = device;
+}
+
 void tsr__queues_touch(tsr__touch *t, tsr__buffer *b, enum tsr__use use)
 {
   bool writes = use != TSR__READS;
   switch (t->step) {
   case TSR__TOUCH_WRITERS:
-    if (writes && b->device < t->first) t->first = b->device;
-    if (writes && b->device > t->last) t->last = b->device;
+    if (writes) tsr__queues_touch_device(t, b->device);
     break;
   case TSR__TOUCH_AWAIT: await_buffer(t->other, b, writes); break;
   case TSR__TOUCH_FOLLOW:

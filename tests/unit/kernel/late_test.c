@@ -215,6 +215,40 @@ TEST(a_run_waits_at_its_end)
   close_world(&w);
 }
 
+/* Sums over both devices, of numbers too far apart for the fixed part of a partial sum. */
+static tsr_run_stats read_sums(world *w, double *out, size_t bytes)
+{
+  static const double far[] = { 1e300, 1, 1e-150, 1e-300 };
+  double numbers[N];
+  for (int i = 0; i < N; i++) numbers[i] = far[i / 4 % 4] * (i < N / 2 ? 1 : -1) + i % 4;
+  tsr_array *x = tsr_put(w->s, numbers, TSR_F64, TSR_SHAPE(N / 4, 4), tsr_on(w->mesh, "x"));
+  tsr_array *y = tsr_sum(x, .dims = TSR_DIMS(0));
+  CHECK_STATUS(tsr_eval(&y, 1), TSR_OK, w->s);
+  tsr_run_stats stats = tsr_last_run(w->s);
+  CHECK_STATUS(tsr_read(y, out, bytes), TSR_OK, w->s);
+  return stats;
+}
+
+/* What sums move beyond their fixed parts is known when they are over. */
+TEST(sums_are_reduced_late_and_tell_their_traffic)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  world w = open_world(NULL), cpu = { rt, tsr_scope_open(rt), tsr_mesh_make(rt, "x=2"), NULL };
+  double found[4], expected[4];
+  const tsr_run_stats right = read_sums(&cpu, expected, sizeof expected);
+  CHECK(right.bytes_escaped > 0);
+  for (int i = 0; i < TIMES; i++) {
+    late_hold(w.rt, i % 2);
+    const tsr_run_stats stats = read_sums(&w, found, sizeof found);
+    CHECK_I64(memcmp(found, expected, sizeof found), 0);
+    CHECK_I64(stats.bytes_escaped, right.bytes_escaped);
+    CHECK_I64(stats.bytes_counted, right.bytes_counted);
+    CHECK_I64(stats.bytes_through_host, 0);
+  }
+  close_world(&cpu);
+  close_world(&w);
+}
+
 TEST(results_take_the_memory_of_donated_operands)
 {
   world w = open_world(NULL);
