@@ -50,11 +50,13 @@
  *   device 1   | after 3 of device 0 | copy | number 4 |      a token is a device and a number
  *
  * Numbers are the runtime's and ascend in each queue. An entry queues its work at the devices of
- * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run and
- * other entries without an answer to the host. All others, get among them, are over when they
- * return. A kernel or an all-reduce is queued at the devices of its accumulators, too; the entries
- * about these are over when they return, and a kind frees one after the work that uses it. `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's
- * again when the entry returns, and so are the numbers of a program (params); all else of program,
+ * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run
+ * and other entries without an answer to the host. A kernel or an all-reduce is queued at the
+ * devices of its accumulators, too. All other entries, get and those about accumulators among
+ * them, are over when they return; a kind frees an accumulator after the work that uses it.
+ *
+ * `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's again
+ * when the entry returns, and so are the numbers of a program (params); all else of program,
  * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
  * the lists, counts traffic at the call, and asks no progress callback later. The `error` of run,
  * call and all_reduce may be set, and the traffic of the last two added, until the work is over:

@@ -367,8 +367,8 @@ static bool open_telling(tsr_runtime *rt, telling *told)
   return late || !other->kind.queue;
 }
 
-/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's, and those
- * of a device are used in the order of its work. */
+/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's, and a
+ * device uses its own in the order of its work. */
 static tsr_status run_either(const tsr__run *run, tsr__error *error)
 {
   const tsr__device_work work = { .kind = TSR__WORK_KERNEL,
