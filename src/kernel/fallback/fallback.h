@@ -71,8 +71,9 @@ typedef struct tsr__device_queue {
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
   /* Work that is queued on the device from now on begins when a number of another one is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
-  /* Whether the device is lost: its memory and all its work, which then counts as over. The entry
-   * at which it was lost may say so by tsr__device_lost. NULL: no device of the kind ever is. */
+  /* Whether the device is lost: its memory and all its work, which then counts as over and uses
+   * nothing of the runtime any more. The entry at which it was lost may have said so by
+   * tsr__device_lost. NULL: no device of the kind ever is. */
   bool (*lost)(const tsr_runtime *rt, int device);
 } tsr__device_queue;
 
