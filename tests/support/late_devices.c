@@ -162,7 +162,7 @@ static void drop_first_piece(late_state *s, queue *q)
  * its ask says so. Errors of pieces after the loss may be gone, as these count as over. */
 static bool fails(late_state *s, queue *q, const late_piece *work)
 {
-  tsr__error none, *error = work->error ? work->error : &none;
+  tsr__error none = { .status = TSR_OK }, *error = work->error ? work->error : &none;
   bool now = !q->after;
   if (q->lost) return true;
   if (q->after) q->after--;
