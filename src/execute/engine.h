@@ -147,12 +147,12 @@ struct tsr__exec {
   tsr__extent *extents;            /* by accum: the rows of the domain its kernel ran over */
   struct tsr__crossing *crossings; /* the crossings of the current step that were begun */
   int step;                        /* the current step */
-  /* by step: the number of what was queued until its end; NULL: devices have no queues, nobody asks
-   * how far the run is, or this is the run of a region. All steps before `over` are over on the
-   * devices. */
+  /* by step: the number of all work that was queued until its end; NULL: devices have no queues,
+   * nobody asks how far the run is, or this is the run of a region. All steps before `over` are
+   * over on the devices. */
   uint64_t *ends;
   int over;
-  uint64_t first, last; /* the numbers of what was queued before the run, and until its end */
+  uint64_t first, last; /* the numbers of work queued before the run, and until its end */
   bool under_way;       /* between tsr__run_begin and tsr__run_end */
   tsr_status status;    /* the run's, from tsr__run_begin on */
   int64_t begun;        /* the clock when the run began */

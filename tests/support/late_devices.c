@@ -159,19 +159,22 @@ static void drop_first_piece(late_state *s, queue *q)
 }
 
 /* Whether a queue's first piece is not done, as the device is lost or short of memory: the error of
- * its ask says so. */
+ * its ask says so. Errors of pieces after the loss may be gone, as these count as over. */
 static bool fails(late_state *s, queue *q, const late_piece *work)
 {
-  tsr__error none, *error = work->error ? work->error : &none;
-  bool short_of_memory = q->fails == TSR_ENOMEM && work->error && !q->after;
-  q->lost = q->lost || (q->fails == TSR_EIO && !q->after);
+  tsr__error none = { .status = TSR_OK }, *error = work->error ? work->error : &none;
+  bool now = !q->after;
+  if (q->lost) return true;
   if (q->after) q->after--;
-  if (short_of_memory) {
-    tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
-    q->fails = TSR_OK;
+  if (now && q->fails == TSR_EIO) {
+    tsr__device_lost(s->rt, s->first + (int)(q - s->queue), error);
+    q->lost = true; /* last: the runtime waits for this device no more */
+    return true;
   }
-  if (q->lost) tsr__device_lost(s->rt, s->first + (int)(q - s->queue), error);
-  return short_of_memory || q->lost;
+  if (!now || q->fails != TSR_ENOMEM || !work->error) return false;
+  tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
+  q->fails = TSR_OK;
+  return true;
 }
 
 /* The queue's work up to a number is over. */

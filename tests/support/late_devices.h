@@ -3,9 +3,9 @@
  *
  * A thread of the runtime does the work, one piece after the other: of a queue drawn by chance,
  * after a delay drawn by chance, and not before the host awaits it or as much is queued as chance
- * says. Kernels, routines, all-reduces, copies, fills and what the host puts are late; the host does
- * the rest in mirrors (src/kernel/fallback). Memory that is given back is
- * overwritten at once, so that work which still reads it has wrong values.
+ * says. Kernels, routines, all-reduces, copies, fills and what the host puts are late; the host
+ * does the rest in mirrors (src/kernel/fallback). Memory that is given back is overwritten at once,
+ * so that work which still reads it has wrong values.
  *
  * Executables that may ask for it are those of guarded_devices.h. */
 #ifndef TESTS_SUPPORT_LATE_DEVICES_H

@@ -69,16 +69,17 @@
  *   device 1   | after 3 of device 0 | copy | number 4 |      a token is a device and a number
  *
  * Numbers are the runtime's and ascend in each queue. An entry queues its work at the devices of
- * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run and
- * other entries without an answer to the host. All others, get among them, are over when they
- * return. A kernel or an all-reduce is queued at the devices of its accumulators, too; the entries
- * about these are over when they return, and a kind frees one after the work that uses it. `put`
- * and `from_host` take the host's bytes at the call. An ask's lists are the caller's again when the
- * entry returns, and so are the numbers of a program (params); all else of program, kernel and
- * guesses stays until the run is over, and buffers until their work is. A kind copies the lists,
- * counts traffic at the call, and asks no progress callback later. The `error` of run, call and
- * all_reduce may be set, and the traffic of the last two added, until the work is over: the first
- * error by position, if there are several. */
+ * the buffers that it writes: fill, number, put, from_host, copy, assemble, pick, disperse, run
+ * and other entries without an answer to the host. A kernel or an all-reduce is queued at the
+ * devices of its accumulators, too. All other entries, get and those about accumulators among
+ * them, are over when they return; a kind frees an accumulator after the work that uses it.
+ *
+ * `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's again
+ * when the entry returns, and so are the numbers of a program (params); all else of program,
+ * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
+ * the lists, counts traffic at the call, and asks no progress callback later. The `error` of run,
+ * call and all_reduce may be set, and the traffic of the last two added, until the work is over:
+ * the first error by position, if there are several. */
 typedef struct tsr__device_queue {
   /* All that was queued on the device until now has this number. */
   void (*mark)(tsr_runtime *rt, int device, uint64_t number);
@@ -89,8 +90,9 @@ typedef struct tsr__device_queue {
   void (*await)(tsr_runtime *rt, int device, uint64_t number);
   /* Work that is queued on the device from now on begins when a number of another one is over. */
   void (*follow)(tsr_runtime *rt, int device, int other, uint64_t number);
-  /* Whether the device is lost: its memory and all its work, which then counts as over. The entry
-   * at which it was lost may say so by tsr__device_lost. NULL: no device of the kind ever is. */
+  /* Whether the device is lost: its memory and all its work, which then counts as over and uses
+   * nothing of the runtime any more. The entry at which it was lost may have said so by
+   * tsr__device_lost. NULL: no device of the kind ever is. */
   bool (*lost)(const tsr_runtime *rt, int device);
 } tsr__device_queue;
 

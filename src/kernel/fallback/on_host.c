@@ -596,8 +596,8 @@ static tsr_status run_own(const tsr__run *run, tsr__error *error)
   return own->run(&with_code, error);
 }
 
-/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's, and
- * those of a device are used in the order of its work. */
+/* Accumulators are listed nowhere: those that a kernel of the host adds to are the host's, and a
+ * device uses its own in the order of its work. */
 static tsr_status run_alike(const tsr__run *run, tsr__error *error)
 {
   const tsr__device_work work = work_of_kernel(run);
