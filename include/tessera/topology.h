@@ -86,8 +86,9 @@ typedef struct tsr_mesh_opts {
  * closes: equal meshes are one, and the first 256 bad ones keep a message of their own.
  *
  * "data=4@25e9,model=2@900e9" also gives the bytes per second that a device receives along each
- * axis; all axes have a speed, or no axis has one. Meshes that differ in a speed are different
- * meshes. Local. */
+ * axis; all axes have a speed, or no axis has one. The planner then counts the time of a move in
+ * the place of its bytes, and explanations name the time. Speeds change plans, and results no more
+ * than another sharding may. Meshes that differ in a speed are different meshes. Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Returns a mesh made from options; otherwise as tsr_mesh_make. With a torus, the last axis of the

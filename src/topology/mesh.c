@@ -4,8 +4,8 @@
  *                             4 5 6 7      coordinate of x 1
  *
  * Meshes are immutable and kept by the runtime; equal ones are one object, so that shardings
- * compare by pointer. A mesh may name the speed of each axis.
- * Good meshes are numbered in order of making: since all processes run the
+ * compare by pointer. A mesh may name the speed of each axis; the planner reads speeds, and nothing
+ * else does. Good meshes are numbered in order of making: since all processes run the
  * same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
  * error every use reports; equal errors are kept once, and of different ones MOST_BAD. */
 #include <stdio.h>
