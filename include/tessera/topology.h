@@ -1,6 +1,7 @@
 /* Element types, shapes, devices, meshes and shardings. Pure arithmetic: these calls move no data.
  *
  *   mesh      data=4,model=2     axis names and sizes, row-major over the devices
+ *             data=4@25e9,model=2@900e9     with the speed of each axis, in bytes per second
  *   spec      data,-             dim 0 sharded over axis data, dim 1 replicated
  *             -,data+model       dim 1 sharded over both axes, data is the major one
  *             ?,data             dim 0 left to the planner
@@ -75,12 +76,19 @@ typedef struct tsr_mesh_opts {
   bool ring;  /* neighbouring positions are neighbours in the torus */
   int64_t outer[TSR_MAX_AXES]; /* processes along each axis, 0 = 1: each divides the axis size, and
                                 * the torus is that of one process's part of the mesh */
+  double axis_bytes_per_s[TSR_MAX_AXES]; /* bytes per second that a device receives along each axis,
+                                          * 1 to 1e15 in whole bytes; 0 for all axes = not given */
 } tsr_mesh_opts;
 
 /* Returns a mesh made from text such as "data=4,model=2", over the first 8 devices in order. Never
  * returns NULL unless `rt` is; a bad text gives an inert mesh, whose error every use reports and
  * tsr_mesh_status returns. The text is copied. The runtime owns the mesh and keeps it until it
- * closes: equal meshes are one, and the first 256 bad ones keep a message of their own. Local. */
+ * closes: equal meshes are one, and the first 256 bad ones keep a message of their own.
+ *
+ * "data=4@25e9,model=2@900e9" also gives the bytes per second that a device receives along each
+ * axis; all axes have a speed, or no axis has one. The planner then counts the time of a move in
+ * the place of its bytes, and explanations name the time. Speeds change plans, and results no more
+ * than another sharding may. Meshes that differ in a speed are different meshes. Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Returns a mesh made from options; otherwise as tsr_mesh_make. With a torus, the last axis of the
@@ -115,7 +123,8 @@ TSR_API tsr_status tsr_mesh_status(const tsr_mesh *mesh);
 /* Returns the message of an inert mesh, or ""; owned by the mesh. Local. */
 TSR_API const char *tsr_mesh_message(const tsr_mesh *mesh);
 
-/* Returns the mesh as text, "data=4,model=2"; owned by the mesh. Local. */
+/* Returns the mesh as text, "data=4,model=2" or "data=4@25e9,model=2@900e9"; owned by the mesh.
+ * Local. */
 TSR_API const char *tsr_mesh_text(const tsr_mesh *mesh);
 
 /* Returns the number of axes; 0 for an inert mesh. Local. */

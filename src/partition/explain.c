@@ -2,7 +2,10 @@
  *
  *   all-reduce over x=2,y=4: 1960 bytes
  *     because sum at file.c:32 reduces sharded dims of %0 f32[8,8]@(x,y)
- *     cheaper: ... */
+ *     cheaper: ...
+ *
+ * On a mesh with speeds, moves have times. A time is an estimate: the bytes along each axis, evenly
+ * shared by the devices of the mesh, at the speed of the axis. */
 #include "partition/partition.h"
 
 #include <stdio.h>
@@ -180,6 +183,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   add_node_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, " -> ");
   add_node_type(parts, note->node, out);
+  if (note->step) tsr__text_add(out, ", step %d of 2", note->step);
   tsr__text_add(out, ", because ");
   if (why) add_named(&parts->program, who, why->who, out);
   else add_who(&parts->program, who, out);
@@ -218,6 +222,116 @@ static void add_note_bytes(const tsr__partitioned *parts, int lead, const int64_
   if (of_run[1])
     tsr__text_add(out, " of which %lld for sums too wide for their fixed form",
                   (long long)of_run[1]);
+}
+
+/* ---- times ---- */
+
+/* Adds a quantity in three digits with the unit that gives it one to three of them before the
+ * point: "16.5 MB". Each unit is 1,000 of the one before. */
+static void add_quantity(double value, const char *const units[5], tsr__text *out)
+{
+  char digits[32];
+  int unit = 0;
+  for (; value >= 999.5 && unit < 4; unit++) value /= 1000;
+  tsr__text_decimals(digits, sizeof digits, value, 'f', value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+  char *end = digits + strlen(digits);
+  while (strchr(digits, '.') && (end[-1] == '0' || end[-1] == '.')) *--end = '\0';
+  tsr__text_add(out, "%s %s", digits, units[unit]);
+}
+
+static void add_byte_quantity(double bytes, tsr__text *out)
+{
+  static const char *const units[] = { "bytes", "kB", "MB", "GB", "TB" };
+  add_quantity(bytes, units, out);
+}
+
+/* Adds a time, from "0.33 ns" to "12 ks". */
+static void add_seconds(double seconds, tsr__text *out)
+{
+  static const char *const units[] = { "ns", "us", "ms", "s", "ks" };
+  add_quantity(seconds * 1e9, units, out);
+}
+
+/* The bytes of each axis that a device of the mesh receives, on average. */
+static double bytes_of_device(const tsr_mesh *mesh, const int64_t *along, int axis)
+{
+  return (double)along[axis] / (double)mesh->device_count;
+}
+
+/* The sum over the axes: a device first receives along one, then along the next. That is how the
+ * planner counts. */
+static double move_seconds(const tsr_mesh *mesh, const int64_t *along)
+{
+  double seconds = 0;
+  for (int a = 0; a < mesh->axis_count && tsr__mesh_has_speeds(mesh); a++)
+    seconds += bytes_of_device(mesh, along, a) / (double)mesh->bytes_per_s[a];
+  return seconds;
+}
+
+/* Adds "16 MB a device along data at 25 GB/s, 14 MB along model at 900 GB/s". */
+static void add_axis_bytes(const tsr_mesh *mesh, const int64_t *along, tsr__text *out)
+{
+  int many = 0;
+  for (int k = 0; k < mesh->axis_count; k++) {
+    int a = mesh->slowest[k];
+    if (!along[a]) continue;
+    if (many) tsr__text_add(out, ", ");
+    add_byte_quantity(bytes_of_device(mesh, along, a), out);
+    tsr__text_add(out, "%s along %s at ", many++ ? "" : " a device", mesh->names[a]);
+    add_byte_quantity((double)mesh->bytes_per_s[a], out);
+    tsr__text_add(out, "/s");
+  }
+}
+
+/* The bytes along each axis of a note and of those that travel with it. */
+static void sum_along(const tsr__partitioned *parts, int lead, int64_t along[TSR_MAX_AXES])
+{
+  memset(along, 0, TSR_MAX_AXES * sizeof *along);
+  for (int i = lead; i >= 0; i = parts->notes[i].next)
+    for (int a = 0; a < TSR_MAX_AXES; a++) along[a] += parts->notes[i].along[a];
+}
+
+/* Adds the line of a move's time. */
+static void add_time(const tsr__partitioned *parts, int lead, tsr__text *out)
+{
+  const tsr_mesh *mesh = parts->notes[lead].mesh;
+  int64_t along[TSR_MAX_AXES];
+  sum_along(parts, lead, along);
+  double seconds = mesh ? move_seconds(mesh, along) : 0;
+  if (seconds == 0) return;
+  tsr__text_add(out, "    about ");
+  add_seconds(seconds, out);
+  tsr__text_add(out, ": ");
+  add_axis_bytes(mesh, along, out);
+  tsr__text_add(out, "\n");
+}
+
+/* Adds the time of all moves on each mesh with speeds, and that along each axis. */
+static void add_total_time(const tsr__partitioned *parts, tsr__text *out)
+{
+  for (int i = 0; i < parts->note_count; i++) {
+    const tsr_mesh *mesh = parts->notes[i].mesh;
+    int64_t along[TSR_MAX_AXES] = { 0 };
+    int before = 0, moves = 0, many = 0;
+    while (parts->notes[before].mesh != mesh) before++;
+    if (before < i || !tsr__mesh_has_speeds(mesh)) continue;
+    for (int k = i; k < parts->note_count; k++) {
+      const tsr__note *note = &parts->notes[k];
+      moves += note->mesh == mesh && note->lead == k && note->bytes;
+      for (int a = 0; a < mesh->axis_count && note->mesh == mesh; a++) along[a] += note->along[a];
+    }
+    if (moves < 2) continue;
+    tsr__text_add(out, "moves on %s take about ", mesh->text);
+    add_seconds(move_seconds(mesh, along), out);
+    for (int k = 0; k < mesh->axis_count; k++) {
+      int a = mesh->slowest[k];
+      if (!along[a]) continue;
+      tsr__text_add(out, many++ ? ", " : ": ");
+      add_seconds(bytes_of_device(mesh, along, a) / (double)mesh->bytes_per_s[a], out);
+      tsr__text_add(out, " along %s", mesh->names[a]);
+    }
+    tsr__text_add(out, "\n");
+  }
 }
 
 static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, tsr__text *out)
@@ -283,9 +397,11 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     tsr__text_add(out, ": ");
     add_note_bytes(partitioned, i, counted, out);
     tsr__text_add(out, "\n");
+    add_time(partitioned, i, out);
     for (int k = i; k >= 0; k = partitioned->notes[k].next)
       add_why(partitioned, &partitioned->notes[k], out);
   }
+  add_total_time(partitioned, out);
   for (int i = 0; i < partitioned->inner_count; i++) add_inner(partitioned, i, params, out);
 }
 

@@ -66,6 +66,9 @@ typedef struct tsr__flow {
   tsr_sharding *places; /* distinct places */
   bool *full;           /* by place: it uses all axes of its mesh */
   int place_count, place_room;
+  struct tsr__rate *rates; /* the meshes with speeds */
+  int64_t byte_cost;       /* a byte on a mesh without speeds, or along the fastest axis */
+  int64_t fastest;         /* the speed of that axis; 0: no mesh has speeds */
   struct tsr__scale *scale;
   struct tsr__alike *alike;
   tsr__way *draft; /* long enough for the needs of any node */
@@ -130,7 +133,8 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
 /* Weighing (weigh.c): tsr__flow_start_scale comes first. tsr__flow_weigh_node then weighs each node
  * after its operands, drops ways that another way and a move can replace, and returns tsr__change.
  * After tsr__flow_want_fixed each node may be weighed again. tsr__flow_choose puts first in each
- * list the way with which, as far as it finds, the program moves the fewest bytes. */
+ * list the way with which, as far as it finds, the program moves the fewest bytes, or takes the
+ * least time where a mesh has speeds. Costs are called bytes in both cases. */
 void tsr__flow_start_scale(tsr__flow *flow);
 /* The bytes that a node itself moves in a way: its partials and results, the prefixes that a scan
  * passes on, or a view's elements of other devices. A product also counts the products that several
@@ -175,17 +179,72 @@ bool tsr__made_anywhere(const tsr__program *program, int n);
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 
-/* About as many bytes as tsr__reshard_bytes counts, and exactly as many on meshes of up to 64
- * devices except for the rounding of pieces of bools: each device gets the elements that it wants
- * and does not hold. Sizes known at run time count as large. */
-int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
-                            const tsr_shape *shape);
+/* Bytes that cross between devices (crossing.c), all devices together. `along` is counted where the
+ * mesh has speeds: each byte along the slowest axis that it crosses. */
+typedef struct tsr__crossed {
+  const tsr_mesh *mesh; /* the mesh that data goes to; the mesh it comes from if it goes to none */
+  int64_t bytes;
+  int64_t along[TSR_MAX_AXES];
+} tsr__crossed;
 
-int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype);
+/* The cost of a byte along each axis of a mesh with speeds. */
+typedef struct tsr__rate {
+  struct tsr__rate *next;
+  const tsr_mesh *mesh;
+  int64_t cost[TSR_MAX_AXES];
+} tsr__rate;
+
+/* The cost of an impossible move, and the upper bound of costs: the sum of two fits. */
+#define TSR__MUCH ((int64_t)1 << 60)
+
+/* Fills flow->rates and flow->byte_cost from the program's meshes. */
+void tsr__flow_start_rates(tsr__flow *flow);
+/* The cost of bytes, at most TSR__MUCH: their number on a mesh without speeds. */
+int64_t tsr__flow_cost(const tsr__flow *flow, const tsr__crossed *crossed);
+
+/* Adds `bytes` from each member but the leader of a group of devices that differ along `axes` to
+ * the leader, or back. */
+void tsr__crossed_in_groups(tsr__crossed *crossed, unsigned axes, int64_t bytes);
+/* Adds `bytes` from each part but the last of a dim to the next part. */
+void tsr__crossed_in_line(tsr__crossed *crossed, const tsr_sharding *at, int dim, int64_t bytes);
+
+/* Adds bytes that a device reads from a part, or from its nearest replica, to `along` alone. */
+typedef struct tsr__sent {
+  const tsr_sharding *from;
+  int from_position, device;
+  int64_t bytes;
+} tsr__sent;
+
+void tsr__crossed_add(tsr__crossed *crossed, const tsr__sent *sent);
+
+/* Adds the elements of a box that a device takes from parts of move->from, which lies on the mesh
+ * of `crossed`, to `along` alone, `times` times. */
+typedef struct tsr__arrival {
+  tsr_dtype dtype;
+  int device;
+  int64_t times;
+} tsr__arrival;
+
+void tsr__crossed_to_position(tsr__crossed *crossed, const tsr__reshard *move, const tsr_box *want,
+                              tsr__arrival to);
+
+/* About as many bytes as tsr__move_bytes counts, and exactly as many on meshes of up to 64 devices
+ * except for the rounding of pieces of bools: each device gets the elements that it wants and does
+ * not hold. `along` is as exact on meshes of up to 16 devices. Sizes must be known. */
+tsr__crossed tsr__move_crosses(const tsr__reshard *move, tsr_dtype dtype);
+
+/* The cost of one more collective on a mesh with speeds: a time that is the same for all. */
+int64_t tsr__flow_step_cost(const tsr__flow *flow, const tsr_mesh *mesh);
+/* The place at which a move stops on its way, where two steps take less time than one. False: the
+ * move does not stop. */
+bool tsr__flow_stop(const tsr__flow *flow, const tsr__reshard *move, tsr_dtype dtype,
+                    tsr_sharding *out);
+/* The cost of a move without blocks, in one step or two. */
+int64_t tsr__flow_move_cost(const tsr__flow *flow, const tsr__reshard *move, tsr_dtype dtype);
 
 /* About as many bytes as tsr__shift_bytes counts, with the same exactness; 0 if the view moves no
  * elements. */
-int64_t tsr__shift_weight(const tsr__viewed *viewed);
+tsr__crossed tsr__shift_crosses(const tsr__viewed *viewed);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
  * devices p - 1 of `accum`'s partials; `accum` NULL: the copies of the result, to all devices but
@@ -197,13 +256,13 @@ typedef struct tsr__meeting {
   unsigned axes;
 } tsr__meeting;
 
-int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum);
+tsr__crossed tsr__meeting_crosses(const tsr__meeting *meeting, const tsr__accum *accum);
 
 /* Bytes that cross where a node other than a reduction joins elements or updates that are cut over
  * `axes`. A table: in each group of p devices each element of the result is on one of them, and p -
  * 1 lack it; bools travel as bytes. A scatter: p - 1 partials of the result, and as many copies of
  * it. */
-int64_t tsr__joining_bytes(const tsr__meeting *meeting);
+tsr__crossed tsr__joining_crosses(const tsr__meeting *meeting);
 
 /* The steps of a product whose partial sums meet (split.c): `part` has each device's part along dim
  * 0, `made` is its place, `met` the place where parts are added up, `sum` the place of their sum.
@@ -213,6 +272,11 @@ typedef struct tsr__split {
   tsr_sharding made, met, sum;
 } tsr__split;
 
+/* A place with `count` more axes after those of a dim. */
+tsr_sharding tsr__cut_further(const tsr_sharding *at, int dim, const uint8_t *axis, int count);
+/* The dim with the largest size on a device; -1: no dim is worth cutting. Sizes not known yet (-1)
+ * are never the longest. */
+int tsr__longest_dim(const tsr__gnode *node, const tsr_sharding *at);
 void tsr__split_of(const tsr__meeting *meeting, const tsr_sharding *right, tsr__split *out);
 /* The blocks that give an operand of a product, whose dims have `indices`, borders at whole nodes
  * of its tree of leaves, which is the same on any mesh. False: no blocks are needed. */
@@ -221,16 +285,18 @@ bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t
 /* The blocks of operand 0 that hold all elements read by a product's windows, for a product at a
  * place that cuts their dims. False: no blocks are needed. */
 bool tsr__window_blocks(const tsr__meeting *meeting, tsr__blocks_attr *out);
-/* About as many bytes as the moves of a split count, with the exactness of tsr__reshard_weight. */
-int64_t tsr__split_weight(const tsr__meeting *meeting, const tsr_sharding *right);
-/* The same for the elements of other devices that windows read; `left`: the place of operand 0. */
-int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left);
+/* The cost of the two moves of a split. */
+int64_t tsr__split_cost(const tsr__flow *flow, const tsr__meeting *meeting,
+                        const tsr_sharding *right);
+/* The elements of other devices that windows read, with the exactness of tsr__move_crosses; `left`:
+ * the place of operand 0. */
+tsr__crossed tsr__window_crosses(const tsr__meeting *meeting, const tsr_sharding *left);
 /* The number of pairs that all devices together multiply if each pair is multiplied once. */
 double tsr__products_in(const tsr__program *program, const tsr__gnode *node);
 
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
  * line each device but the last sends the next its prefix. */
-int64_t tsr__passing_bytes(const tsr__meeting *meeting);
+tsr__crossed tsr__passing_crosses(const tsr__meeting *meeting);
 
 /* A program that replaces another (`of`), and for each node of `of` its node here; -1: no such
  * node. */

@@ -15,7 +15,7 @@ typedef struct weighed {
   uint16_t from, to;
   uint8_t dtype, rank, move, axes;
   int64_t dims[TSR_MAX_RANK];
-  int64_t bytes;
+  tsr__crossed crossed;
 } weighed;
 
 enum { WEIGHED = 32 };
@@ -97,6 +97,22 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
            length > 2 ? spec + 1 : "-");
 }
 
+static void add_crossed(tsr__note *note, tsr__crossed crossed)
+{
+  note->bytes += crossed.bytes;
+  for (int a = 0; a < TSR_MAX_AXES; a++) note->along[a] += crossed.along[a];
+}
+
+/* A move whose bytes are counted piece by piece, as the run counts them. */
+static tsr__crossed exact_move(const tsr__reshard *move, tsr_dtype dtype)
+{
+  const tsr_mesh *mesh = move->to->mesh ? move->to->mesh : move->from->mesh;
+  tsr__crossed crossed = { .mesh = mesh };
+  if (tsr__mesh_has_speeds(mesh)) crossed = tsr__move_crosses(move, dtype);
+  crossed.bytes = tsr__move_bytes(move, dtype);
+  return crossed;
+}
+
 static weighed weigh_reshard(maker *m, int n)
 {
   const tsr__program *program = &m->out->program;
@@ -115,8 +131,17 @@ static weighed weigh_reshard(maker *m, int n)
   key.move = (uint8_t)tsr__reshard_move(from, to, &shape, &axes);
   key.axes = (uint8_t)axes;
   if (!has_unknown_size(node))
-    key.bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
+    key.crossed = exact_move(&(tsr__reshard){ from, to, &shape, NULL, 0 }, (tsr_dtype)node->dtype);
   return *known = key;
+}
+
+/* Whether a node is a move that the planner added, which another move takes further. */
+static bool is_stop(const maker *m, int n)
+{
+  const tsr__gnode *nodes = m->out->program.nodes;
+  int user = m->first_user[n];
+  return nodes[n].op == TSR__OP_RESHARD && m->out->origin[n] < 0 && user >= 0 &&
+         nodes[user].op == TSR__OP_RESHARD;
 }
 
 static void note_move(maker *m, int n, tsr__note *note)
@@ -136,11 +161,14 @@ static void note_move(maker *m, int n, tsr__note *note)
     note->move = TSR__MOVE_REDUCE_SCATTER;
   note->mesh = to->mesh ? to->mesh : from->mesh;
   note->node = n;
-  note->user = m->first_user[n];
+  note->step = is_stop(m, n) ? 1 : is_stop(m, in) ? 2 : 0;
+  int last = note->step == 1 ? m->first_user[n] : n;
+  bool asked = note->step == 1 && m->out->origin[last] >= 0;
+  note->user = asked ? last : m->first_user[last];
   note->cheaper_bytes = -1;
   if (has_unknown_size(node)) return;
-  note->bytes = move.bytes;
-  suggest_put(m, in, to, note);
+  add_crossed(note, move.crossed);
+  if (note->step != 1 || m->users[n] == 1) suggest_put(m, in, node_sharding(m, last), note);
 }
 
 /* Even borders after a filter: the bytes depend on the number of rows left. */
@@ -182,7 +210,10 @@ static tsr_status note_shift(maker *m, int n, tsr__note *note)
   note->node = n;
   note->user = -1;
   note->cheaper_bytes = -1;
-  note->bytes = tsr__shift_bytes(&viewed);
+  tsr__crossed crossed = { .mesh = note->mesh };
+  if (tsr__mesh_has_speeds(note->mesh)) crossed = tsr__shift_crosses(&viewed);
+  crossed.bytes = tsr__shift_bytes(&viewed);
+  add_crossed(note, crossed);
   return TSR_OK;
 }
 
@@ -200,7 +231,7 @@ static void note_blocks(const maker *m, int n, tsr__note *note)
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
-  note->bytes = tsr__move_bytes(&move, (tsr_dtype)program->nodes[n].dtype);
+  add_crossed(note, exact_move(&move, (tsr_dtype)program->nodes[n].dtype));
 }
 
 /* ---- reductions ---- */
@@ -239,9 +270,10 @@ static int64_t members_of(const tsr_mesh *mesh, unsigned axes)
   return members;
 }
 
-int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
+tsr__crossed tsr__meeting_crosses(const tsr__meeting *m, const tsr__accum *accum)
 {
   const tsr_mesh *mesh = m->at->mesh;
+  tsr__crossed crossed = { .mesh = mesh };
   int64_t bytes = 0;
   tsr_sharding at = tsr__partial_place(m->at, m->axes);
   unsigned copied = m->axes & ~(tsr__used_axes(m->at) | m->at->unreduced);
@@ -252,7 +284,8 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
     bytes += accum ? tsr__accum_bytes(accum, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
   }
-  return (members_of(mesh, accum ? m->axes : copied) - 1) * bytes;
+  tsr__crossed_in_groups(&crossed, accum ? m->axes : copied, bytes);
+  return crossed;
 }
 
 /* Bytes of a scatter's partial: its elements, and for each place the number of the last update. */
@@ -273,8 +306,9 @@ static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t coun
   return count * (int64_t)tsr_dtype_size(dtype) + (attr->how == TSR_SCATTER_SET ? 8 * places : 0);
 }
 
-int64_t tsr__joining_bytes(const tsr__meeting *m)
+tsr__crossed tsr__joining_crosses(const tsr__meeting *m)
 {
+  tsr__crossed crossed = { .mesh = m->at->mesh };
   int64_t bytes = 0;
   for (int p = 0; p < m->at->mesh->device_count; p++) {
     if (!leads_meeting(m->at->mesh, m->axes, p)) continue;
@@ -282,17 +316,19 @@ int64_t tsr__joining_bytes(const tsr__meeting *m)
     bytes +=
         scattered_bytes(m, p, count) + count * (int64_t)tsr_dtype_size((tsr_dtype)m->node->dtype);
   }
-  return (members_of(m->at->mesh, m->axes) - 1) * bytes;
+  tsr__crossed_in_groups(&crossed, m->axes, bytes);
+  return crossed;
 }
 
-int64_t tsr__passing_bytes(const tsr__meeting *m)
+tsr__crossed tsr__passing_crosses(const tsr__meeting *m)
 {
   const uint8_t *each = tsr__ops[m->node->op].prefix;
+  tsr__crossed crossed = { .mesh = m->at->mesh };
   int64_t bytes = 0;
-  if (!each[0] || !m->at->mesh) return 0;
+  if (!each[0] || !m->at->mesh) return crossed;
   int dim = tsr__dim_of(m->program, m->node);
   int64_t parts = tsr__dim_parts(m->at, dim), along = m->node->dims[dim];
-  if (parts == 1 || !along) return 0;
+  if (parts == 1 || !along) return crossed;
   for (int p = 0; p < m->at->mesh->device_count; p++) {
     int64_t lines = 1, start, size;
     for (int d = 0; d < m->node->rank; d++) {
@@ -303,9 +339,10 @@ int64_t tsr__passing_bytes(const tsr__meeting *m)
     /* Lines are counted at their first part: each part but the last sends its prefix to the
      * next. */
     if (!tsr__dim_index(m->at, dim, p))
-      bytes += (parts - 1) * lines * each[!tsr__dtype_rounds((tsr_dtype)m->node->dtype)];
+      bytes += lines * each[!tsr__dtype_rounds((tsr_dtype)m->node->dtype)];
   }
-  return bytes;
+  tsr__crossed_in_line(&crossed, m->at, dim, bytes);
+  return crossed;
 }
 
 /* A reduction of put data along a sharded dim would move no bytes if a kept dim were sharded
@@ -384,9 +421,9 @@ static void add_reduction(const maker *m, int n, tsr__note *note)
     /* Shared accumulators travel once: a mean and a sum of one operand. */
     if (accum < 0 || m->accums[accum].node != n) continue;
     note->accums++;
-    note->bytes += tsr__meeting_bytes(&meeting, &m->accums[accum]);
+    add_crossed(note, tsr__meeting_crosses(&meeting, &m->accums[accum]));
   }
-  note->bytes += tsr__meeting_bytes(&meeting, NULL);
+  add_crossed(note, tsr__meeting_crosses(&meeting, NULL));
   /* Reductions of a note form a circle in order of nodes: `with` (+ 1) of each is the next node,
    * `with` of the last is the first.
    *
@@ -434,7 +471,7 @@ static tsr_status note_along(maker *m, int n)
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
-  note->bytes = tsr__passing_bytes(&(tsr__meeting){ program, node, at, 0 });
+  add_crossed(note, tsr__passing_crosses(&(tsr__meeting){ program, node, at, 0 }));
   return TSR_OK;
 }
 
@@ -452,7 +489,8 @@ static tsr_status note_join(maker *m, int n)
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
-  note->bytes = tsr__joining_bytes(&(tsr__meeting){ &m->out->program, node, at, note->axes });
+  add_crossed(note,
+              tsr__joining_crosses(&(tsr__meeting){ &m->out->program, node, at, note->axes }));
   return TSR_OK;
 }
 

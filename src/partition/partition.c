@@ -190,6 +190,31 @@ static int add_reshard_node(rewrite *r, int at, int sharding, move_cause why)
   return index;
 }
 
+/* Adds the moves of a node of the result to a place: two where a move over slow axes stops on its
+ * way. Moves to the stop are reused as moves to the place are.
+ *
+ *   data=2@25e9,model=4@900e9      %1 @(data)
+ *                                  %2 = reshard(%1) @(model)    the stop
+ *                                  %3 = reshard(%2) @(-)        the place
+ *
+ * Weighing counted the same steps, as both ask tsr__flow_stop. Sizes of the run have no stop. */
+static int add_moves(rewrite *r, int at, int sharding, move_cause why)
+{
+  tsr__program *program = &r->out->program;
+  tsr__gnode node = program->nodes[at];
+  tsr_sharding from = program->shardings[node.sharding], to = program->shardings[sharding], stop;
+  tsr_shape shape = tsr__gnode_shape(&node);
+  tsr__reshard move = { &from, &to, &shape, NULL, 0 };
+  bool known = true;
+  for (int d = 0; d < shape.rank; d++) known &= shape.dims[d] >= 0;
+  if (!known || !tsr__flow_stop(r->flow, &move, (tsr_dtype)node.dtype, &stop))
+    return add_reshard_node(r, at, sharding, why);
+  int there = tsr__program_sharding(program, &stop), m = r->first_move[at];
+  while (m >= 0 && program->nodes[m].sharding != there) m = r->next_move[m];
+  if (m < 0) m = keep_move(r, at, add_reshard_node(r, at, there, why));
+  return m < 0 ? m : add_reshard_node(r, m, sharding, why);
+}
+
 /* ---- unreduced sums ---- */
 
 /* The accumulators of an unreduced sum stay where they are, and views show them. Scaling is put
@@ -402,7 +427,7 @@ static int operand_in_place(rewrite *r, int user, int i, const tsr_sharding *to)
   int cause = cause_of(r, user, i, &from, to);
   int asker = asker_of(r, user);
   if (asker < 0 || cause == TSR__CAUSE_WHOLE) asker = user;
-  return keep_move(r, at, add_reshard_node(r, at, sharding, (move_cause){ asker, cause }));
+  return keep_move(r, at, add_moves(r, at, sharding, (move_cause){ asker, cause }));
 }
 
 /* ---- nodes ---- */
@@ -466,7 +491,7 @@ static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
   tsr_sharding from = program->shardings[program->nodes[at].sharding];
   if (tsr__same_places(&from, to, &shape)) return at;
   int sharding = tsr__program_sharding(program, to);
-  return add_reshard_node(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
+  return add_moves(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
 }
 
 /* Adds the parts of a product that devices make: the result has one dim more. Indices of an einsum
@@ -641,12 +666,12 @@ static tsr_status rewrite_all(rewrite *r)
 
 /* ---- the whole ---- */
 
-/* The most nodes of a result. Each operand adds at most one reshard, after a meeting that may be
- * scaled, and each product, which has two operands, six nodes. A root may be scaled once more. */
+/* The most nodes of a result. Each operand adds at most two reshards, after a meeting that may be
+ * scaled, and each product, which has two operands, eight nodes. A root may be scaled once more. */
 static size_t most_nodes(const tsr__program *program)
 {
   return (size_t)program->node_count * (2 + TSR__MOST_SCALES) +
-         (size_t)program->operand_count * (5 + TSR__MOST_SCALES) + 1;
+         (size_t)program->operand_count * (7 + TSR__MOST_SCALES) + 1;
 }
 
 /* Explanations show the numbers of the traced program, where constants have no number. */

@@ -5,7 +5,7 @@
  * node is inserted, and reductions over sharded dims get the mesh axes over which their partials
  * are combined. The result is again a program (all nodes placed) plus one note for each node that
  * moves data. A pure function of the program's bytes: no pointers, timings or probed sizes decide
- * anything. */
+ * anything. Speeds of mesh axes decide where a user gave them: they are part of the mesh. */
 #ifndef TSR_PARTITION_PARTITION_H
 #define TSR_PARTITION_PARTITION_H
 
@@ -54,15 +54,18 @@ enum tsr__cause {
 typedef struct tsr__note {
   uint8_t move, cause;
   uint8_t axes; /* mesh axes the data crosses */
+  uint8_t step; /* 1, 2: a step of a move in two; 0: the move has one */
   const tsr_mesh *mesh;
-  int32_t node;          /* in the partitioned program: the RESHARD, or the (first) reduction */
-  int32_t user;          /* the node on whose account; -1 */
-  int32_t lead;          /* the first note of those that travel together: one collective */
-  int32_t next;          /* the next of these notes; -1 */
-  int32_t accums;        /* all-reduce: number of accumulators that travel together */
-  int64_t bytes;         /* all devices together; the fixed part */
-  int64_t cheaper_bytes; /* bytes of the alternative; -1: no cheaper way is known */
-  char cheaper[120];     /* the alternative in words, "put b with spec x,-"; "": no alternative */
+  int32_t node;   /* in the partitioned program: the RESHARD, or the (first) reduction */
+  int32_t user;   /* the node on whose account; -1 */
+  int32_t lead;   /* the first note of those that travel together: one collective */
+  int32_t next;   /* the next of these notes; -1 */
+  int32_t accums; /* all-reduce: number of accumulators that travel together */
+  int64_t bytes;  /* all devices together; the fixed part */
+  int64_t along[TSR_MAX_AXES]; /* on a mesh with speeds: about how many of these bytes have each
+                                * axis as the slowest that they cross */
+  int64_t cheaper_bytes;       /* bytes of the alternative; -1: no cheaper way is known */
+  char cheaper[120]; /* the alternative in words, "put b with spec x,-"; "": no alternative */
 } tsr__note;
 
 typedef struct tsr__inner tsr__inner;
@@ -147,6 +150,8 @@ bool tsr__overlaps_make(const tsr__reshard *move, tsr__arena *arena, tsr__overla
 bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, int to_position,
                       tsr__piece_grid *out);
 
+/* Bytes of so many elements; bools are bits, rounded up to whole bytes. */
+int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count);
 /* Bytes that a box of elements counts when it crosses from one device to another; bools are bits,
  * rounded up to whole bytes a piece. */
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);

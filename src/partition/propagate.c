@@ -628,6 +628,49 @@ static void add_summed(tsr__flow *flow, int n)
   if (place != way->at) add_scattered(flow, n, place, -1);
 }
 
+/* The axes that a way leaves idle and that are faster than an axis over which its partials meet. */
+static unsigned idle_fast_axes(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  const tsr_sharding *at = &flow->places[way->at];
+  const tsr_mesh *mesh = at->mesh;
+  unsigned idle = tsr__free_axes(at) & ~(unsigned)(way->meet | at->unreduced), fast = 0;
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
+    idle &= ~tsr__used_axes(&flow->places[way->need[i]]);
+  for (int k = 0, slow = 0; k < mesh->axis_count; k++) {
+    int a = mesh->slowest[k];
+    if (!slow && way->meet >> a & 1) slow = k + 1;
+    bool faster = slow && mesh->bytes_per_s[a] > mesh->bytes_per_s[mesh->slowest[slow - 1]];
+    if (faster && idle >> a & 1 && mesh->sizes[a] > 1) fast |= 1u << a;
+  }
+  return fast;
+}
+
+/* Partials that meet over a slow axis are fewer on each device if idle fast axes cut the result:
+ *
+ *   data=2@25e9,model=4@900e9     sum of x f32[64,64]@(data,-) over dim 0
+ *   at (-)                        each device sends 64 partials along data
+ *   at (model)                    16 along data; users gather along model */
+static void add_spread_way(tsr__flow *flow, int n)
+{
+  const tsr__way *way = flow->ways[n];
+  tsr_sharding place = flow->places[way->at];
+  unsigned fast = tsr__mesh_has_speeds(place.mesh) ? idle_fast_axes(flow, n, way) : 0;
+  int dim = tsr__longest_dim(flow_node(flow, n), &place), count = 0;
+  uint8_t axis[TSR_MAX_AXES];
+  tsr__question q;
+  if (!fast || dim < 0) return;
+  /* Less than a collective takes is not worth one. */
+  if (tsr__flow_own_bytes(flow, n, way) <= tsr__flow_step_cost(flow, place.mesh)) return;
+  for (int a = 0; a < TSR_MAX_AXES; a++)
+    if (fast >> a & 1) axis[count++] = (uint8_t)a;
+  place = tsr__cut_further(&place, dim, axis, count);
+  tsr__alike_question(flow, n, &q);
+  if (flow->failed) return;
+  q.how = AS_ASKED;
+  tsr__alike_follow(flow, &q, q.terms->out, place_number(flow, &place));
+  add_answer(flow, n, &q);
+}
+
 /* The first way is special: it stands if nobody gains by another, fixed nodes have no other, and it
  * lies at the user's place if there is one, whatever the choice led to. A node whose partials meet
  * may have more ways, which need no meeting. */
@@ -651,6 +694,7 @@ static void add_first_way(tsr__flow *flow, int n)
   if (flow->ways[n]->meet) {
     add_kept_ways(flow, n, &q);
     if (is_product(flow, n) && !flow->failed) add_summed(flow, n);
+    if (!flow->failed) add_spread_way(flow, n);
   } else if (may_meet(q.terms)) {
     add_answer(flow, n, &q);
     q.how = AS_UNCUT;
@@ -838,6 +882,7 @@ static void stay_unplaced(tsr__flow *flow)
 static void propagate(tsr__flow *flow)
 {
   int count = flow->program->node_count;
+  tsr__flow_start_rates(flow);
   tsr__flow_start_scale(flow);
   tsr__flow_claim(flow);
   for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);

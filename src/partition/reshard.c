@@ -150,14 +150,14 @@ bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, i
   return true;
 }
 
-static int64_t bytes_of_elements(tsr_dtype dtype, int64_t count)
+int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
 }
 
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
-  return bytes_of_elements(dtype, tsr__box_count(box, rank));
+  return tsr__elements_bytes(dtype, tsr__box_count(box, rank));
 }
 
 /* The elements that a position needs from others; `own` is its device's position of `from`, or -1.
@@ -203,7 +203,7 @@ static int64_t coming_bytes(const tsr__reshard *move, int to_position, int devic
   if (!tsr__holds(move->to, to_position)) return 0;
   if (dtype != TSR_BOOL) {
     if (own >= 0 && !tsr__holds(move->from, own)) own = -1;
-    return bytes_of_elements(dtype, lacking(move, to_position, own));
+    return tsr__elements_bytes(dtype, lacking(move, to_position, own));
   }
   tsr__reshard_pieces(move, to_position, add_bits, &bits);
   return bits.bytes;
@@ -231,23 +231,63 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
   return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL, 0 }, dtype);
 }
 
-int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
-                            const tsr_shape *shape)
+/* A position of `to` whose pieces are counted along the axes that they cross. */
+typedef struct arrival {
+  tsr__crossed *crossed;
+  const tsr__reshard *move;
+  tsr__arrival to;
+} arrival;
+
+/* A move between two meshes, or from a place without a mesh, is rare: its pieces are counted one by
+ * one. */
+static void add_arriving_piece(void *user, const tsr__moved_box *piece)
 {
-  return tsr__move_weight(&(tsr__reshard){ from, to, shape, NULL, 0 }, dtype);
+  arrival *a = user;
+  int64_t bytes = tsr__piece_bytes(a->to.dtype, a->move->shape->rank, piece->box) * a->to.times;
+  tsr__crossed_add(a->crossed, &(tsr__sent){ a->move->from, piece->position, a->to.device, bytes });
 }
 
-int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
+/* Counts dim by dim where both sides lie on one mesh, since plans ask for many moves. */
+static void add_arrival(tsr__crossed *crossed, const tsr__reshard *move, int to_position,
+                        tsr__arrival to)
+{
+  tsr_box want;
+  arrival pieces = { crossed, move, to };
+  if (move->from->mesh != crossed->mesh) {
+    tsr__reshard_pieces(move, to_position, add_arriving_piece, &pieces);
+    return;
+  }
+  tsr__reshard_want(move, to_position, &want);
+  tsr__crossed_to_position(crossed, move, &want, to);
+}
+
+/* Looks at most at 16 positions, each of which stands for its neighbours. An odd distance between
+ * them keeps them from lying alike along a minor axis. */
+static void look_along(tsr__crossed *crossed, const tsr__reshard *move, tsr_dtype dtype)
+{
+  enum { LOOKED_AT = 16 };
+  const tsr_sharding *to = move->to;
+  int positions = tsr__positions(to), step = positions <= LOOKED_AT ? 1 : positions / LOOKED_AT | 1;
+  int looks = (positions + step - 1) / step, times = (positions + looks / 2) / looks;
+  for (int p = 0; p < positions; p += step) {
+    int device = to->mesh ? tsr__position_device(to, p) : move->device;
+    if (tsr__holds(to, p)) add_arrival(crossed, move, p, (tsr__arrival){ dtype, device, times });
+  }
+}
+
+/* Counts at most 64 positions, evenly spaced, each of which stands for its neighbours. */
+tsr__crossed tsr__move_crosses(const tsr__reshard *move, tsr_dtype dtype)
 {
   enum { LOOKED_AT = 64 };
   const tsr_sharding *to = move->to;
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
-  int64_t bytes = 0;
-  for (int p = 0; p < positions; p += step) {
+  tsr__crossed crossed = { .mesh = to->mesh ? to->mesh : move->from->mesh };
+  for (int p = 0; p < positions; p += step)
     if (tsr__holds(to, p))
-      bytes += bytes_of_elements(dtype, lacking(move, p, own_position(move, p)));
-  }
-  return bytes * step;
+      crossed.bytes += tsr__elements_bytes(dtype, lacking(move, p, own_position(move, p)));
+  crossed.bytes *= step;
+  if (tsr__mesh_has_speeds(crossed.mesh)) look_along(&crossed, move, dtype);
+  return crossed;
 }
 
 /* ---- comparing ---- */

@@ -261,25 +261,49 @@ static int64_t count_lacking_elements(look *l, int position)
                                                : count;
 }
 
+/* A position whose pieces are counted along the axes that they cross. */
+typedef struct arriving {
+  const tsr__viewed *v;
+  tsr__crossed *crossed;
+  int device;
+  int64_t times;
+} arriving;
+
+/* A piece names the lowest position that holds it; tsr__crossed_add finds the nearest replica. */
+static void add_piece_along(void *user, const tsr__shift_piece *piece)
+{
+  arriving *a = user;
+  tsr_box box = { .start = { 0 } };
+  memcpy(box.size, piece->size, sizeof box.size);
+  int64_t bytes = tsr__piece_bytes((tsr_dtype)a->v->node->dtype, piece->rank, &box) * a->times;
+  tsr__crossed_add(a->crossed, &(tsr__sent){ a->v->from[piece->operand], piece->from_position,
+                                             a->device, bytes });
+}
+
 /* Counts at most 64 positions, evenly spaced, each of which stands for its neighbours: all
  * positions want about as much, except those at the ends. */
-int64_t tsr__shift_weight(const tsr__viewed *viewed)
+tsr__crossed tsr__shift_crosses(const tsr__viewed *viewed)
 {
   enum { LOOKED_AT = 64 };
   int positions = tsr__positions(viewed->to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
-  int64_t bytes = 0;
+  tsr__crossed crossed = { .mesh = viewed->to->mesh };
   look l;
-  if (!tsr__view_moves(viewed)) return 0;
+  if (!tsr__view_moves(viewed)) return crossed;
   TSR_FOR_OPERANDS (viewed->program, viewed->node, i, o) {
     if (!viewed->program->nodes[o].rank) continue; /* a number is everywhere */
     start_look(&l, viewed, i);
     for (int p = 0; p < positions; p += step) {
       if (!tsr__holds(viewed->to, p)) continue;
-      bytes += tsr__piece_bytes((tsr_dtype)viewed->node->dtype, 1,
-                                &(tsr_box){ .size = { count_lacking_elements(&l, p) } });
+      crossed.bytes +=
+          tsr__elements_bytes((tsr_dtype)viewed->node->dtype, count_lacking_elements(&l, p));
     }
   }
-  return bytes * step;
+  for (int p = 0; p < positions && tsr__mesh_has_speeds(crossed.mesh); p += step) {
+    arriving at = { viewed, &crossed, tsr__position_device(viewed->to, p), step };
+    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece_along, &at });
+  }
+  crossed.bytes *= step;
+  return crossed;
 }
 
 /* ---- nodes of a program

@@ -27,8 +27,7 @@ static int order_axes(const tsr__meeting *m, const tsr_sharding *right, uint8_t 
   return count;
 }
 
-/* A place with `count` more axes after those of a dim. */
-static tsr_sharding cut_further(const tsr_sharding *at, int dim, const uint8_t *axis, int count)
+tsr_sharding tsr__cut_further(const tsr_sharding *at, int dim, const uint8_t *axis, int count)
 {
   tsr_sharding out = *at;
   uint8_t used = 0;
@@ -48,9 +47,7 @@ static tsr_sharding behind_a_dim(const tsr_sharding *at)
   return out;
 }
 
-/* The dim with the largest size on a device; -1: no dim is worth cutting. Sizes not known yet (-1)
- * are never the longest. */
-static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
+int tsr__longest_dim(const tsr__gnode *node, const tsr_sharding *at)
 {
   int longest = -1;
   int64_t most = 1;
@@ -70,10 +67,10 @@ static tsr_sharding sum_place(const tsr__meeting *m, const uint8_t *axis, int co
   uint8_t others[TSR_MAX_AXES];
   tsr_sharding out = *m->at;
   out.unreduced = 0;
-  int longest = longest_dim(m->node, &out), left = 0;
+  int longest = tsr__longest_dim(m->node, &out), left = 0;
   for (int i = 0; i < count; i++)
     if (!(tsr__used_axes(m->at) >> axis[i] & 1)) others[left++] = axis[i];
-  return longest < 0 ? out : cut_further(&out, longest, others, left);
+  return longest < 0 ? out : tsr__cut_further(&out, longest, others, left);
 }
 
 void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split *out)
@@ -82,7 +79,7 @@ void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split 
   int count = order_axes(m, right, axis);
   tsr_sharding whole = tsr__partial_place(m->at, m->axes);
   out->made = behind_a_dim(&whole);
-  out->made = cut_further(&out->made, 0, axis, count);
+  out->made = tsr__cut_further(&out->made, 0, axis, count);
   out->sum = sum_place(m, axis, count);
   out->met = behind_a_dim(&out->sum);
   out->part = *m->node;
@@ -94,13 +91,16 @@ void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split 
   if (narrow) out->part.dtype = TSR_F32;
 }
 
-int64_t tsr__split_weight(const tsr__meeting *m, const tsr_sharding *right)
+/* Both moves are weighed as the rewriting makes them, which may be in two steps. */
+int64_t tsr__split_cost(const tsr__flow *flow, const tsr__meeting *m, const tsr_sharding *right)
 {
   tsr__split split;
   tsr__split_of(m, right, &split);
   tsr_shape part = tsr__gnode_shape(&split.part), shape = tsr__gnode_shape(m->node);
-  return tsr__reshard_weight(&split.made, &split.met, (tsr_dtype)split.part.dtype, &part) +
-         tsr__reshard_weight(&split.sum, m->at, (tsr_dtype)m->node->dtype, &shape);
+  tsr__reshard met = { &split.made, &split.met, &part, NULL, 0 };
+  tsr__reshard out = { &split.sum, m->at, &shape, NULL, 0 };
+  int64_t cost = tsr__flow_move_cost(flow, &met, (tsr_dtype)split.part.dtype);
+  return cost + tsr__flow_move_cost(flow, &out, (tsr_dtype)m->node->dtype);
 }
 
 /* ---- windows: a device takes all elements of sharded dims that its windows read -------------- */
@@ -143,13 +143,13 @@ bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
   return any;
 }
 
-int64_t tsr__window_weight(const tsr__meeting *m, const tsr_sharding *left)
+tsr__crossed tsr__window_crosses(const tsr__meeting *m, const tsr_sharding *left)
 {
   const tsr__gnode *x = &m->program->nodes[tsr__in(m->program, m->node, 0)];
   tsr_shape shape = tsr__gnode_shape(x);
   tsr__blocks_attr blocks;
-  if (!tsr__window_blocks(m, &blocks)) return 0;
-  return tsr__move_weight(&(tsr__reshard){ left, left, &shape, &blocks, 0 }, (tsr_dtype)x->dtype);
+  if (!tsr__window_blocks(m, &blocks)) return (tsr__crossed){ .mesh = left->mesh };
+  return tsr__move_crosses(&(tsr__reshard){ left, left, &shape, &blocks, 0 }, (tsr_dtype)x->dtype);
 }
 
 double tsr__products_in(const tsr__program *program, const tsr__gnode *node)

@@ -7,12 +7,13 @@
  *
  * For trees the first two find the minimum. With shared results they run twice, the second time
  * knowing the wants of others, and the sweeps mend the rest. Costs are bytes that cross between
- * devices: an operand that is needed elsewhere counts once however many users need it there, and a
- * reduction counts its partials and the copies of its result. Products also count the work that
- * several devices repeat: otherwise each device would compute the gradients of weights whole, from
- * all examples, to save an all-reduce. Equal costs go to the way that cuts the node's work into
- * more parts, so that slices come before the nodes computed from them and gathers after, and then
- * to the earlier one. All passes are linear, and a move between two placements of a shape is
+ * devices, weighted by the speed of the axis that they cross where the mesh has speeds
+ * (crossing.c): an operand that is needed elsewhere counts once however many users need it there,
+ * and a reduction counts its partials and the copies of its result. Products also count the work
+ * that several devices repeat: otherwise each device would compute the gradients of weights whole,
+ * from all examples, to save an all-reduce. Equal costs go to the way that cuts the node's work
+ * into more parts, so that slices come before the nodes computed from them and gathers after, and
+ * then to the earlier one. All passes are linear, and a move between two placements of a shape is
  * weighed once.
  *
  * Each node has these lists while it is weighed:
@@ -22,12 +23,11 @@
  *   users[n]    number of reads, by which its bytes are divided */
 #include "partition/flow.h"
 
-#define MUCH ((int64_t)1 << 50) /* the cost of an impossible move, and the upper bound of costs */
 enum { SWEEPS = 4, KNOWN = 128, LARGE = 1 << 20 };
 
-/* The number of repeated products that weigh as much as a byte between devices. A plan knows no
- * machine: a core makes some ten products in the time of a byte, other kinds of devices
- * hundreds. */
+/* The number of repeated products that weigh as much as a byte between devices, along the fastest
+ * axis where the mesh has speeds. A plan knows no speed of devices: a core makes some ten products
+ * in the time of a byte, other kinds of devices hundreds. */
 enum { A_BYTE = 64 };
 
 /* A place where users need a node, and the number of these users. */
@@ -55,10 +55,10 @@ struct tsr__scale {
   int32_t *users; /* by node */
 };
 
-/* The sum of two costs, at most MUCH. */
+/* The sum of two costs, at most TSR__MUCH. */
 static int64_t add_costs(int64_t a, int64_t b)
 {
-  return a + b < MUCH ? a + b : MUCH;
+  return a + b < TSR__MUCH ? a + b : TSR__MUCH;
 }
 
 /* ---- costs ---- */
@@ -69,11 +69,12 @@ static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int fro
 {
   const tsr_sharding *a = &flow->places[from], *b = &flow->places[to];
   tsr_shape shape = tsr__gnode_shape(node);
-  if (a->mesh && b->mesh && !tsr__same_devices(a->mesh, b->mesh)) return MUCH;
+  if (a->mesh && b->mesh && !tsr__same_devices(a->mesh, b->mesh)) return TSR__MUCH;
   for (int d = 0; d < shape.rank; d++)
     if (shape.dims[d] < 0) shape.dims[d] = LARGE;
-  int64_t bytes = tsr__reshard_weight(a, b, (tsr_dtype)node->dtype, &shape);
-  return bytes < MUCH ? bytes : MUCH;
+  int64_t bytes =
+      tsr__flow_move_cost(flow, &(tsr__reshard){ a, b, &shape, NULL, 0 }, (tsr_dtype)node->dtype);
+  return bytes < TSR__MUCH ? bytes : TSR__MUCH;
 }
 
 /* Open addressing: the search stops at the move or at the free entry for it; half of the list is
@@ -132,8 +133,8 @@ static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   if (!from) return 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) from[i] = &flow->places[way->need[i]];
   tsr__viewed viewed = { flow->program, node, &flow->places[way->at], from };
-  int64_t bytes = tsr__shift_weight(&viewed);
-  return bytes < MUCH ? bytes : MUCH;
+  tsr__crossed crossed = tsr__shift_crosses(&viewed);
+  return tsr__flow_cost(flow, &crossed);
 }
 
 /* The products that devices repeat, as bytes. If a mesh has more devices than the way has parts of
@@ -149,7 +150,23 @@ static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   if (devices <= way->parts) return 0;
   double again = (double)(devices / way->parts - 1);
   double bytes = tsr__products_in(flow->program, node) * again / A_BYTE;
-  return bytes < (double)MUCH ? (int64_t)bytes : MUCH;
+  tsr__crossed like = { .bytes = bytes < (double)TSR__MUCH ? (int64_t)bytes : TSR__MUCH };
+  return tsr__flow_cost(flow, &like);
+}
+
+/* Prefixes go from device to device, each to the next part of its line. */
+static int64_t passing_bytes(const tsr__flow *flow, const tsr__meeting *meeting)
+{
+  tsr__crossed crossed = tsr__passing_crosses(meeting);
+  return tsr__flow_cost(flow, &crossed);
+}
+
+/* Partials of one accumulator, or the copies of the result (`accum` NULL). */
+static int64_t meeting_bytes(const tsr__flow *flow, const tsr__meeting *meeting,
+                             const tsr__accum *accum)
+{
+  tsr__crossed crossed = tsr__meeting_crosses(meeting, accum);
+  return tsr__flow_cost(flow, &crossed);
 }
 
 bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const tsr_sharding *at,
@@ -168,9 +185,13 @@ static int64_t weigh_product(const tsr__flow *flow, int n, const tsr__way *way)
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   int64_t bytes = repeated_bytes(flow, n, way);
-  if (way->at) bytes += tsr__window_weight(&meeting, &flow->places[way->need[0]]);
-  if (way->meet) bytes += tsr__split_weight(&meeting, &flow->places[way->need[1]]);
-  return bytes < MUCH ? bytes : MUCH;
+  if (way->at) {
+    tsr__crossed windows = tsr__window_crosses(&meeting, &flow->places[way->need[0]]);
+    bytes = add_costs(bytes, tsr__flow_cost(flow, &windows));
+  }
+  if (way->meet)
+    bytes = add_costs(bytes, tsr__split_cost(flow, &meeting, &flow->places[way->need[1]]));
+  return bytes;
 }
 
 /* The column WEIGHT of the table of operations: rows that are weighed by a function of their own;
@@ -195,22 +216,25 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   if (weights[node->op].weigh) return weights[node->op].weigh(flow, n, way);
-  if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
-  if (tsr__ops[node->op].acc == TSR__ACC_NONE) return tsr__joining_bytes(&meeting);
+  if (!way->meet) return add_costs(passing_bytes(flow, &meeting), shift_bytes(flow, n, way));
+  if (tsr__ops[node->op].acc == TSR__ACC_NONE) {
+    tsr__crossed joining = tsr__joining_crosses(&meeting);
+    return tsr__flow_cost(flow, &joining);
+  }
   if (tsr__keeps_sum(flow->program, node, meeting.at, way->meet)) return 0;
   tsr__accum accums[2];
-  int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
+  int64_t bytes = meeting_bytes(flow, &meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
   for (int k = 0; k < count; k++) {
     const tsr_sharding *operand = &flow->places[way->need[0]];
     accums[k].whole = tsr__meets_whole(flow->program, node, operand, way->meet);
-    bytes += tsr__meeting_bytes(&meeting, &accums[k]);
+    bytes = add_costs(bytes, meeting_bytes(flow, &meeting, &accums[k]));
     /* An all-to-all or a reduce-scatter followed by an all-gather would move as many bytes: one
      * collective is better than two. */
     bool scatters = tsr__used_axes(meeting.at) & way->meet;
     if (accums[k].whole && bytes) bytes -= scatters ? 1 : 2;
   }
-  return bytes < MUCH ? bytes : MUCH;
+  return bytes;
 }
 
 /* ---- wants ---- */

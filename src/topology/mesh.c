@@ -4,7 +4,8 @@
  *                             4 5 6 7      coordinate of x 1
  *
  * Meshes are immutable and kept by the runtime; equal ones are one object, so that shardings
- * compare by pointer. Good meshes are numbered in order of making: since all processes run the
+ * compare by pointer. A mesh may name the speed of each axis; the planner reads speeds, and nothing
+ * else does. Good meshes are numbered in order of making: since all processes run the
  * same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
  * error every use reports; equal errors are kept once, and of different ones MOST_BAD. */
 #include <stdio.h>
@@ -19,7 +20,8 @@ struct draft {
   const char *names[TSR_MAX_AXES]; /* not NUL-terminated */
   size_t lengths[TSR_MAX_AXES];
   int64_t sizes[TSR_MAX_AXES];
-  const int *devices; /* NULL: 0, 1, 2, ... */
+  int64_t speeds[TSR_MAX_AXES]; /* bytes per second; 0: not given */
+  const int *devices;           /* NULL: 0, 1, 2, ... */
   int device_count;
   bool abstract, missing, own;
 };
@@ -58,7 +60,8 @@ static const tsr_mesh crowd_of_specs = { .text = (char *)"", .error = (tsr__erro
 /* The grammar, of which blanks may stand between any two words:
  *
  *   mesh    axis (',' axis)*       at most TSR_MAX_AXES
- *   axis    name '=' size
+ *   axis    name '=' size ('@' speed)?
+ *   speed   digits ('.' digits)? ('e' digits)?
  *
  * Reading stops at the first thing that does not fit and words the error there. Whether names
  * and sizes make sense is seen afterwards, for text and options alike. */
@@ -81,6 +84,43 @@ static bool read_size(const char **at, int64_t *out)
     value = value > (INT64_MAX - 9) / 10 ? INT64_MAX : value * 10 + (*p - '0');
   *at = p;
   *out = value;
+  return true;
+}
+
+/* The largest speed, so that the ratio of two speeds times 64 fits 63 bits. */
+#define MOST_SPEED INT64_C(1000000000000000)
+
+/* Adds a digit to a speed, which sticks at one more than the largest. */
+static int64_t add_digit(int64_t speed, char digit)
+{
+  return speed > MOST_SPEED / 10 ? MOST_SPEED + 1 : speed * 10 + (digit - '0');
+}
+
+/* Reads a speed in whole bytes per second, by integers alone: 12.5e9 is 125 and eight zeros. False
+ * where no digit stands, or a fraction of a byte is left. Too large a speed becomes one more than
+ * the largest. */
+static bool read_speed(const char **at, int64_t *out)
+{
+  const char *p = *at;
+  int64_t speed = 0, zeros = 0;
+  int after = 0;
+
+  if (*p < '0' || *p > '9') return false;
+  for (; *p >= '0' && *p <= '9'; p++) speed = add_digit(speed, *p);
+  if (*p == '.') {
+    if (*++p < '0' || *p > '9') return false;
+    for (; *p >= '0' && *p <= '9'; p++, after++) speed = add_digit(speed, *p);
+  }
+  if (*p == 'e') {
+    p++;
+    if (!read_size(&p, &zeros)) return false;
+  }
+  for (; after > zeros && speed % 10 == 0; after--) speed /= 10;
+  if (after > zeros) return false;
+  for (int64_t i = after; i < zeros && speed && speed <= MOST_SPEED; i++)
+    speed = add_digit(speed, '0');
+  *at = p;
+  *out = speed;
   return true;
 }
 
@@ -127,6 +167,13 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
     if (*at != '=') return expected(draft, at, "'=' and a size", error);
     at = skip_blanks(at + 1);
     if (!read_size(&at, &draft->sizes[a])) return expected(draft, at, "a size", error);
+    at = skip_blanks(at);
+    if (*at == '@') {
+      at = skip_blanks(at + 1);
+      if (!read_speed(&at, &draft->speeds[a]))
+        return expected(draft, at, "a speed in whole bytes per second, such as 25e9", error);
+      if (!draft->speeds[a]) draft->speeds[a] = -1; /* a written 0 is no speed that is left out */
+    }
     /* Counted once it is whole, as messages of what follows do not list axes. */
     draft->axis_count = a + 1;
     at = skip_blanks(at);
@@ -148,6 +195,14 @@ static void write_draft(struct draft *draft)
                           draft->lengths[a] > 40 ? 40 : (int)draft->lengths[a], draft->names[a],
                           (long long)draft->sizes[a]);
   tsr__quote(text, n, draft->text);
+}
+
+/* A speed of options in whole bytes: 0 where none is given, -1 where it is out of range. */
+static int64_t speed_of(double bytes_per_s)
+{
+  if (bytes_per_s == 0) return 0;
+  bool fits = bytes_per_s >= 1 && bytes_per_s <= (double)MOST_SPEED; /* false for NaN */
+  return fits ? (int64_t)bytes_per_s : -1;
 }
 
 static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, struct draft *draft,
@@ -175,6 +230,7 @@ static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, str
     draft->names[a] = opts->names[a];
     draft->lengths[a] = strlen(opts->names[a]);
     draft->sizes[a] = opts->sizes[a];
+    draft->speeds[a] = speed_of(opts->axis_bytes_per_s[a]);
   }
   write_draft(draft);
   return TSR_OK;
@@ -226,6 +282,28 @@ static tsr_status check_size(const struct draft *draft, int axis, tsr__error *er
                         "more",
                         draft->text, tsr__quote(draft->names[axis], draft->lengths[axis], quote),
                         (long long)draft->sizes[axis]);
+}
+
+/* All axes have a speed or no axis: a speed that the planner made up would place arrays wrongly,
+ * and no message would say so. */
+static tsr_status check_speed(const struct draft *draft, int axis, tsr__error *error)
+{
+  char quote[TSR__QUOTE], other[TSR__QUOTE];
+  int first = 0;
+
+  tsr__quote(draft->names[axis], draft->lengths[axis], quote);
+  if (draft->speeds[axis] < 0 || draft->speeds[axis] > MOST_SPEED)
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\": the speed of axis '%s' is out of range; speeds are 1 to "
+                          "1e15 bytes per second",
+                          draft->text, quote);
+  while (first < draft->axis_count && !draft->speeds[first]) first++;
+  if (draft->speeds[axis] || first == draft->axis_count) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG,
+                        "mesh \"%s\": axis '%s' has no speed, but axis '%s' has one; give a speed "
+                        "to each axis or to none",
+                        draft->text, quote,
+                        tsr__quote(draft->names[first], draft->lengths[first], other));
 }
 
 /* Sets the device count: the product of the sizes, which the runtime must have. */
@@ -285,7 +363,8 @@ static tsr_status check_devices(const tsr__topology *topology, const struct draf
 static tsr_status check_draft(const tsr__topology *topology, struct draft *draft, tsr__error *error)
 {
   for (int a = 0; a < draft->axis_count; a++)
-    if (check_name(draft, a, error) || check_size(draft, a, error)) return error->status;
+    if (check_name(draft, a, error) || check_size(draft, a, error) || check_speed(draft, a, error))
+      return error->status;
   if (check_count(topology, draft, error)) return error->status;
   /* In this order each check may rely on those before: the devices' list has as many as the
    * count says. */
@@ -311,6 +390,7 @@ static uint64_t draft_hash(const struct draft *draft)
   for (int a = 0; a < draft->axis_count; a++) {
     hash = tsr__hash(draft->names[a], draft->lengths[a], hash);
     hash = tsr__hash(&draft->sizes[a], sizeof draft->sizes[a], hash);
+    if (draft->speeds[a]) hash = tsr__hash(&draft->speeds[a], sizeof draft->speeds[a], hash);
   }
   for (int p = 0; !draft->abstract && p < draft->device_count; p++) {
     int id = draft_device(draft, p);
@@ -327,7 +407,8 @@ static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
       mesh->own != draft->own)
     return false;
   for (int a = 0; a < draft->axis_count; a++)
-    if (mesh->sizes[a] != draft->sizes[a] || mesh->lengths[a] != draft->lengths[a] ||
+    if (mesh->sizes[a] != draft->sizes[a] || mesh->bytes_per_s[a] != draft->speeds[a] ||
+        mesh->lengths[a] != draft->lengths[a] ||
         memcmp(mesh->names[a], draft->names[a], draft->lengths[a]) != 0)
       return false;
   for (int p = 0; mesh->devices && p < draft->device_count; p++)
@@ -335,21 +416,51 @@ static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
   return true;
 }
 
+/* Writes a speed exactly, in thousands, millions, ...: "25e9", "12.5e9", "800". Returns the
+ * length. */
+static size_t write_speed(int64_t speed, char out[32])
+{
+  int64_t unit = 1;
+  int zeros = 0, after = 0;
+
+  for (; speed / unit >= 1000; unit *= 1000) zeros += 3;
+  int64_t rest = speed % unit;
+  for (after = zeros; after && rest % 10 == 0; after--) rest /= 10;
+  size_t n = (size_t)snprintf(out, 32, "%lld", (long long)(speed / unit));
+  if (after) n += (size_t)snprintf(out + n, 32 - n, ".%0*lld", after, (long long)rest);
+  if (zeros) n += (size_t)snprintf(out + n, 32 - n, "e%d", zeros);
+  return n;
+}
+
 /* The canonical text, without blanks: what messages and types show and what makes the mesh
  * again. */
 static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
 {
-  /* A name of 31 bytes, '=', 19 digits and ',' an axis. */
-  char text[TSR_MAX_AXES * 56];
+  /* A name of 31 bytes, '=', 19 digits, '@', a speed of 20 and ',' an axis. */
+  char text[TSR_MAX_AXES * 80], speed[32];
   size_t n = 0;
 
   text[0] = '\0';
-  for (int a = 0; a < mesh->axis_count; a++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%lld", a ? "," : "", mesh->names[a],
-                          (long long)mesh->sizes[a]);
+  for (int a = 0; a < mesh->axis_count; a++) {
+    speed[0] = '\0';
+    if (mesh->bytes_per_s[a]) write_speed(mesh->bytes_per_s[a], speed);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%lld%s%s", a ? "," : "", mesh->names[a],
+                          (long long)mesh->sizes[a], *speed ? "@" : "", speed);
+  }
   char *out = tsr__new(heap, n + 1);
   if (out) memcpy(out, text, n + 1);
   return out;
+}
+
+/* Lists the axes from the slowest to the fastest; those of one speed in order. */
+static void sort_axes(tsr_mesh *mesh)
+{
+  for (int a = 0; a < mesh->axis_count; a++) {
+    int at = a;
+    for (; at && mesh->bytes_per_s[mesh->slowest[at - 1]] > mesh->bytes_per_s[a]; at--)
+      mesh->slowest[at] = mesh->slowest[at - 1];
+    mesh->slowest[at] = (uint8_t)a;
+  }
 }
 
 /* Row-major: the last axis is the fastest, so its stride is 1.
@@ -366,9 +477,11 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
     memcpy(mesh->names[a], draft->names[a], draft->lengths[a]);
     mesh->lengths[a] = (uint8_t)draft->lengths[a];
     mesh->sizes[a] = draft->sizes[a];
+    mesh->bytes_per_s[a] = draft->speeds[a];
     mesh->strides[a] = stride;
     stride *= (uint32_t)draft->sizes[a];
   }
+  sort_axes(mesh);
   if (!mesh->devices) return;
   mesh->places = mesh->devices + mesh->device_count;
   for (int i = 0; i < mesh->place_count; i++) mesh->places[i] = -1;
@@ -607,6 +720,7 @@ tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *d
     draft.names[a] = mesh->names[a];
     draft.lengths[a] = mesh->lengths[a];
     draft.sizes[a] = sizes[a];
+    draft.speeds[a] = mesh->bytes_per_s[a];
     draft.device_count *= (int)sizes[a];
   }
   return mesh_of(mesh->rt, &draft, &error);
@@ -682,6 +796,7 @@ static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
   for (int a = 0; a < mesh->axis_count; a++) {
     opts.names[a] = mesh->names[a];
     opts.sizes[a] = a == cut->axis ? cut->count : mesh->sizes[a];
+    opts.axis_bytes_per_s[a] = (double)mesh->bytes_per_s[a]; /* exact: below 2^53 */
   }
   opts.devices = devices;
   opts.abstract = mesh->abstract;

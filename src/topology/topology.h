@@ -192,14 +192,17 @@ static inline bool tsr__device_local(const tsr__topology *topology, int device)
 int tsr__first_beside(const tsr_mesh *mesh, int device);
 
 struct tsr_mesh {
-  tsr__branch branch; /* its hash is that of names, sizes and devices; of the error when inert */
+  tsr__branch branch; /* its hash is that of names, sizes, speeds and devices; of the error when
+                       * inert */
   tsr_runtime *rt;
   int id; /* 1, 2, ... in order of making: equal on all processes */
   int axis_count;
   char names[TSR_MAX_AXES][32];
   int64_t sizes[TSR_MAX_AXES];
-  uint32_t strides[TSR_MAX_AXES]; /* positions between neighbours along an axis */
-  uint8_t lengths[TSR_MAX_AXES];  /* of the names */
+  uint32_t strides[TSR_MAX_AXES];    /* positions between neighbours along an axis */
+  uint8_t lengths[TSR_MAX_AXES];     /* of the names */
+  int64_t bytes_per_s[TSR_MAX_AXES]; /* the speed of each axis; 0 for all: the mesh names none */
+  uint8_t slowest[TSR_MAX_AXES];     /* the axes from the slowest to the fastest */
   int device_count;
   int *devices; /* row-major; NULL when abstract */
   int *places;  /* the position of device lowest + i, or -1; allocated with `devices` */
@@ -226,6 +229,12 @@ tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *d
 
 /* Writes the `count` devices of a mesh whose options say how they are wired. */
 tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__error *error);
+
+/* Whether a mesh names the speeds of its axes. */
+static inline bool tsr__mesh_has_speeds(const tsr_mesh *mesh)
+{
+  return mesh && mesh->bytes_per_s[0];
+}
 
 /* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */
 static inline bool tsr__axis_byte(unsigned char c)

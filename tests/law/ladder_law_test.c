@@ -76,7 +76,11 @@ static bool one_pair(tsr_runtime *rt, uint64_t seed)
   CHECK_STATUS(tsr_eval(&y, 1), TSR_OK, s);
   tsr_run_stats stats = tsr_last_run(s);
   int64_t least = size * lacking(&from, &to, shape);
-  if (stats.bytes_explained != least || stats.bytes_counted != least)
+  CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+  /* A move in two steps takes more bytes and less time; the last line sums their times. */
+  if (strstr(text, "\nmoves on "))
+    CHECK(stats.bytes_counted >= least && strchr(tsr_mesh_text(mesh), '@'));
+  else if (stats.bytes_explained != least)
     FAIL("seed %llu: %lld bytes explained, %lld counted, the least are %lld\n%s",
          (unsigned long long)seed, (long long)stats.bytes_explained, (long long)stats.bytes_counted,
          (long long)least, text);

@@ -47,13 +47,25 @@ static tsr_shape random_shape(test_rng *rng)
 
 /* ---- reshards ---- */
 
-/* One of the listed meshes, over the first devices or over any of them in any order. */
+/* Speeds of axes, no two alike. */
+static void random_speeds(test_rng *rng, tsr_mesh_opts *opts)
+{
+  for (int a = 0; a < opts->axis_count; a++) {
+    int at = (int)test_range(rng, 0, a);
+    opts->axis_bytes_per_s[a] = opts->axis_bytes_per_s[at];
+    opts->axis_bytes_per_s[at] = (double)(1000 * (a + 1) + test_range(rng, 0, 999));
+  }
+}
+
+/* One of the listed meshes, over the first devices or over any of them in any order; every other
+ * mesh has speeds. */
 static tsr_mesh *random_mesh(test_rng *rng, tsr_runtime *rt)
 {
   tsr_mesh *listed = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
   tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = tsr_mesh_axis_count(listed) };
   int devices[8];
-  if (test_range(rng, 0, 1)) return listed;
+  if (test_range(rng, 0, 1)) random_speeds(rng, &opts);
+  if (opts.axis_bytes_per_s[0] == 0 && test_range(rng, 0, 1)) return listed;
   for (int i = 0; i < 8; i++) {
     int at = (int)test_range(rng, 0, i);
     devices[i] = devices[at];
@@ -78,6 +90,59 @@ static tsr_sharding random_side(test_rng *rng, const tsr_mesh *mesh, int rank, i
   return tsr__sharding_canon(&at);
 }
 
+/* ---- bytes along axes, element by element ---- */
+
+/* The axis of the least speed along which two devices of a mesh differ; -1: they do not differ. A
+ * device that the mesh does not have is reached along the slowest axis. */
+static int slowest_axis(const tsr_mesh *mesh, int one, int other)
+{
+  int a = tsr__mesh_position(mesh, one), b = tsr__mesh_position(mesh, other), slowest = -1;
+  for (int axis = 0; axis < mesh->axis_count; axis++) {
+    bool differs =
+        a < 0 || b < 0 || tsr__mesh_coord(mesh, a, axis) != tsr__mesh_coord(mesh, b, axis);
+    if (differs && (slowest < 0 || mesh->bytes_per_s[axis] < mesh->bytes_per_s[slowest]))
+      slowest = axis;
+  }
+  return slowest;
+}
+
+/* The slowest axis that an element crosses on its way from the nearest of the devices that have it;
+ * -1: the device itself has it. */
+static int axis_of_element(const tsr_mesh *mesh, const tsr_sharding *from, const tsr_shape *shape,
+                           int device, const int64_t at[TSR_MAX_RANK])
+{
+  int best = -2;
+  for (int p = 0; p < tsr__positions(from); p++) {
+    tsr_box part = check_box(from, shape, p);
+    if (!tsr__holds(from, p) || !check_inside(&part, shape->rank, at)) continue;
+    if (tsr__position_device(from, p) == device) return -1;
+    int axis = slowest_axis(mesh, tsr__position_device(from, p), device);
+    if (best == -2 || mesh->bytes_per_s[axis] > mesh->bytes_per_s[best]) best = axis;
+  }
+  CHECK(best >= 0);
+  return best;
+}
+
+/* Each byte of a move counts along the slowest axis that it crosses from the nearest replica. */
+static void check_along(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape)
+{
+  const tsr_mesh *mesh = to->mesh ? to->mesh : from->mesh;
+  int64_t along[TSR_MAX_AXES] = { 0 };
+  if (!mesh || !mesh->bytes_per_s[0]) return;
+  for (int q = 0; q < tsr__positions(to); q++) {
+    tsr_box want = check_box(to, shape, q);
+    int64_t at[TSR_MAX_RANK];
+    memcpy(at, want.start, sizeof at);
+    if (!tsr__holds(to, q) || !tsr__box_count(&want, shape->rank)) continue;
+    do {
+      int axis = axis_of_element(mesh, from, shape, tsr__position_device(to, q), at);
+      if (axis >= 0) along[axis] += 8;
+    } while (check_next(&want, shape->rank, at));
+  }
+  tsr__crossed crossed = tsr__move_crosses(&(tsr__reshard){ from, to, shape, NULL, 0 }, TSR_F64);
+  for (int a = 0; a < TSR_MAX_AXES; a++) CHECK_I64(crossed.along[a], along[a]);
+}
+
 static void check_bytes(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                         int64_t crossing)
 {
@@ -86,8 +151,9 @@ static void check_bytes(const tsr_sharding *from, const tsr_sharding *to, const 
   CHECK_I64(tsr__reshard_bytes(from, to, TSR_I32, shape), 4 * crossing);
   int64_t bits = tsr__reshard_bytes(from, to, TSR_BOOL, shape);
   CHECK(bits >= (crossing + 7) / 8 && bits <= crossing);
-  CHECK_I64(tsr__reshard_weight(from, to, TSR_F64, shape), 8 * crossing);
-  CHECK(tsr__reshard_weight(from, to, TSR_BOOL, shape) <= bits);
+  tsr__reshard move = { from, to, shape, NULL, 0 };
+  CHECK_I64(tsr__move_crosses(&move, TSR_F64).bytes, 8 * crossing);
+  CHECK(tsr__move_crosses(&move, TSR_BOOL).bytes <= bits);
   if (tsr__reshard_move(from, to, shape, &axes) == TSR__MOVE_SLICE) CHECK_I64(crossing, 0);
 }
 
@@ -103,6 +169,7 @@ TEST_TIMEOUT(pieces_tile_and_bytes_are_exact, 120)
     tsr_sharding from = random_side(&rng, mesh, shape.rank, 10);
     tsr_sharding to = random_side(&rng, other, shape.rank, 20);
     check_bytes(&from, &to, &shape, check_reshard(&from, &to, &shape));
+    check_along(&from, &to, &shape);
   }
 }
 

@@ -30,7 +30,7 @@ static void take(results *out, tsr_array *x)
 static void arrays(tsr_runtime *rt, results *out)
 {
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4,y=2");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4@10,y=2@300");
   float data[N * M];
   for (int i = 0; i < N * M; i++) data[i] = sinf((float)i) * expf((float)(i % 40) - 20);
   tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(N, M), tsr_on(mesh, "x,y"));

@@ -45,8 +45,11 @@ void law_each_seed_on_8(uint64_t first, int count, double share,
 
 /* ---- meshes ------------------------------------------------------------------------------ */
 
-const char *const law_meshes[LAW_MESHES] = { "x=1", "x=2",     "x=3",     "x=4",
-                                             "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+/* Speeds change where arrays lie and what moves, and no result. With slow speeds small arrays move
+ * in two steps as well. */
+const char *const law_meshes[LAW_MESHES] = {
+  "x=1", "x=2", "x=3", "x=4", "x=8", "x=2,y=2", "x=4@10,y=2@300", "x=2@20,y=2@900,z=2@90"
+};
 
 tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank)
 {

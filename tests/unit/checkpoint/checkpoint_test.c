@@ -152,7 +152,7 @@ TEST(specs_come_back_with_their_priorities)
 TEST(any_place_to_any_place)
 {
   open_world("cpu:8");
-  static const char *const meshes[] = { "x=8", "x=2,y=4", "x=4,y=2", "x=3,y=2", "x=1" };
+  static const char *const meshes[] = { "x=8", "x=2,y=4", "x=4@1e9,y=2@30e9", "x=3,y=2", "x=1" };
   static const char *const specs[] = { "", "x", "-,x", "x,y", "y,x", "x+y", "-,y+x", "-,-,x" };
   const char *path = test_tmp("ckpt");
   int step = 0;

@@ -94,6 +94,24 @@ TEST(trees_constraints_and_arrays_from_outside)
   tsr_runtime_close(x.rt);
 }
 
+/* The text has the speeds of the mesh, and gives that mesh back. */
+TEST(speeds_of_axes_are_saved)
+{
+  fixture x = open_fixture();
+  x.mesh = tsr_mesh_make(x.rt, "x=2@25e9,y=2@900e9");
+  tsr_array *outer = tsr_reshard(tsr_exp(matrix(&x, TSR_F64)), tsr_on(x.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&outer, 1), TSR_OK, x.s);
+  tsr_array *w = tsr_sum(tsr_cos(matrix(&x, TSR_F64)), .dims = TSR_DIMS(0), .keep_dims = true);
+  tsr_array *model = tsr_tree(x.s, { "x", outer },
+                              { "more", tsr_tree(x.s, { "w", tsr_mul(tsr_transpose(w), w) }) });
+  const char *text = check_saved(&x, tsr_function_make(x.s, layer, .user = outer), model);
+  if (!strstr(text, "mesh 0 \"x=2@25e9,y=2@900e9\"\n")) FAIL("no speeds in\n%s", text);
+  tsr_array *result = tsr_call(tsr_function_from_text(x.s, text), model);
+  CHECK_STATUS(tsr_eval(&result, 1), TSR_OK, x.s);
+  CHECK(tsr_sharding_of(tsr_item(result, 1)).mesh == x.mesh);
+  tsr_runtime_close(x.rt);
+}
+
 static tsr_array *all_values(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s;

@@ -644,13 +644,13 @@ TEST(replicated_axes_multiply_the_groups)
 
 /* ---- the same on every process, and short of memory ---- */
 
-TEST(plans_are_the_same_in_every_process)
+static void check_each_process(const char *mesh)
 {
   tsr__partitioned plans[2];
   for (int index = 0; index < 2; index++) {
     fixture f = { .rt = fixture_devices("cpu:4") };
     CHECK(tsr__topology_spread(f.rt, 2, index));
-    f.mesh = tsr_mesh_make(f.rt, "x=2,y=4");
+    f.mesh = tsr_mesh_make(f.rt, mesh);
     f.s = tsr_scope_open(f.rt);
     tsr__program_init(&f.p, &f.rt->heap);
     tsr_array *x = on(&f, TSR_SHAPE(10, 9), "x,y"), *y = on(&f, TSR_SHAPE(10, 9), "y");
@@ -672,12 +672,20 @@ TEST(plans_are_the_same_in_every_process)
     CHECK_I64(plans[0].notes[i].bytes, plans[1].notes[i].bytes);
     CHECK_I64(plans[0].notes[i].move, plans[1].notes[i].move);
     CHECK_STR(plans[0].notes[i].cheaper, plans[1].notes[i].cheaper);
+    CHECK_BYTES(plans[0].notes[i].along, plans[1].notes[i].along, sizeof plans[0].notes[i].along);
   }
 }
 
-TEST(no_memory_is_an_error_and_leaks_nothing)
+TEST(plans_are_the_same_in_every_process)
+{
+  check_each_process("x=2,y=4");
+  check_each_process("x=2@10,y=4@300");
+}
+
+static void check_no_memory(const char *mesh)
 {
   fixture f = open_fixture();
+  f.mesh = tsr_mesh_make(f.rt, mesh);
   tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y"), *y = on(&f, TSR_SHAPE(8, 8), "y,x");
   x = binary(x, on(&f, TSR_SHAPE(8, 8), "-,x:p1"));
   tsr_array *r = fixture_reduce(TSR__OP_MEAN, binary(x, y), NULL, 0, NULL);
@@ -694,6 +702,12 @@ TEST(no_memory_is_an_error_and_leaks_nothing)
     if (!status) tsr__partitioned_free(&f.parts, &heap);
     CHECK_I64(state.live, 0);
   }
+}
+
+TEST(no_memory_is_an_error_and_leaks_nothing)
+{
+  check_no_memory("x=2,y=4");
+  check_no_memory("x=2@10,y=4@300");
 }
 
 TEST_TIMEOUT(deep_programs_are_partitioned_without_recursion, 30)

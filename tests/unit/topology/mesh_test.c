@@ -1,10 +1,13 @@
 /* Devices and meshes: reading, checking, keeping one object for equal meshes. */
+#include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "support/topology_fixture.h"
+#include "tessera/process_data.h"
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
@@ -190,6 +193,77 @@ TEST(equal_meshes_are_one_object)
   tsr_runtime_close(rt);
 }
 
+TEST(axes_have_speeds)
+{
+  static const struct {
+    const char *text, *canonical;
+  } rows[] = {
+    { "x=2@25e9,y=4@900e9", "x=2@25e9,y=4@900e9" },
+    { " x = 2 @ 25e9 , y=4@ 900e9", "x=2@25e9,y=4@900e9" },
+    { "x=2@25000000000,y=4@0.9e12", "x=2@25e9,y=4@900e9" },
+    { "x=2@12.5e9,y=4@1234567890", "x=2@12.5e9,y=4@1.23456789e9" },
+    { "x=2@1,y=4@1e15", "x=2@1,y=4@1e15" },
+    { "x=2@999,y=4@1000", "x=2@999,y=4@1e3" },
+    { "x=2@1.50e1,y=4@1.00", "x=2@15,y=4@1" },
+    { "x=2@1000000000000000,y=4@00012e00", "x=2@1e15,y=4@12" },
+    { "x=2@1001,y=4@999999999999999", "x=2@1.001e3,y=4@999.999999999999e12" },
+  };
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr_mesh *mesh = tsr_mesh_make(rt, rows[i].text);
+    CHECK_STR(tsr_mesh_message(mesh), "");
+    CHECK_STR(tsr_mesh_text(mesh), rows[i].canonical);
+    CHECK(tsr_mesh_make(rt, tsr_mesh_text(mesh)) == mesh);
+  }
+  CHECK_STR(tsr_mesh_text(tsr_mesh_abstract(rt, "x=64@2e9")), "x=64@2e9");
+  tsr_runtime_close(rt);
+}
+
+/* A mesh with other speeds is another mesh, and parts of a mesh keep its speeds. */
+TEST(speeds_belong_to_the_mesh)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  tsr_mesh_opts opts = { .size = sizeof opts,
+                         .axis_count = 2,
+                         .names = { "x", "y" },
+                         .sizes = { 2, 4 },
+                         .axis_bytes_per_s = { 25e9, 900e9 } };
+  tsr_mesh *plain = tsr_mesh_make(rt, "x=2,y=4"), *mesh = tsr_mesh_make_with(rt, &opts);
+  CHECK(mesh != plain && mesh->id == 2);
+  CHECK_STR(tsr_mesh_text(mesh), "x=2@25e9,y=4@900e9");
+  CHECK(tsr_mesh_make(rt, "x=2@25e9,y=4@900e9") == mesh);
+  CHECK(tsr_mesh_make(rt, "x=2@25e9,y=4@901e9") != mesh);
+  CHECK_I64(mesh->slowest[0], 0);
+  CHECK_I64(tsr_mesh_make(rt, "x=2@9,y=2@3,z=2@3")->slowest[0], 1);
+  CHECK_STR(tsr_mesh_text(tsr_mesh_sub(mesh, "y", 1, 2)), "x=2@25e9,y=2@900e9");
+  CHECK_STR(tsr_mesh_text(tsr_mesh_sub(tsr_mesh_abstract(rt, "x=9@7"), "x", 3, 2)), "x=2@7");
+  /* An older caller's struct ends before the speeds. */
+  opts.size = offsetof(tsr_mesh_opts, axis_bytes_per_s);
+  CHECK(tsr_mesh_make_with(rt, &opts) == plain);
+  opts.size = sizeof opts;
+  opts.axis_bytes_per_s[0] = 0;
+  CHECK_STR(tsr_mesh_message(tsr_mesh_make_with(rt, &opts)),
+            "mesh \"x=2,y=4\": axis 'x' has no speed, but axis 'y' has one; give a speed to each "
+            "axis or to none");
+  static const double bad[] = { -1, 0.5, 1.1e15, NAN, INFINITY, -INFINITY };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    opts.axis_bytes_per_s[0] = bad[i];
+    CHECK_STR(tsr_mesh_message(tsr_mesh_make_with(rt, &opts)),
+              "mesh \"x=2,y=4\": the speed of axis 'x' is out of range; speeds are 1 to 1e15 bytes "
+              "per second");
+  }
+  tsr_runtime_close(rt);
+}
+
+TEST(a_process_has_its_part_of_the_speeds)
+{
+  tsr_runtime *rt = fixture_devices("cpu:4");
+  CHECK(tsr__topology_spread(rt, 2, 1));
+  CHECK_STR(tsr_mesh_text(tsr_mesh_local(tsr_mesh_make(rt, "x=2@1e9,y=4@30e9"))),
+            "x=1@1e9,y=4@30e9");
+  tsr_runtime_close(rt);
+}
+
 TEST(mesh_numbers_count_good_meshes_in_order)
 {
   tsr_runtime *rt = fixture_devices("cpu:4");
@@ -269,6 +343,34 @@ TEST(bad_meshes_say_what_is_wrong)
     { "x=-2", "mesh \"x=-2\": expected a size, found '-2'; write axes as \"data=4,model=2\"",
       TSR_EPARSE },
     { "x=0", "mesh \"x=0\": axis 'x' has size 0; sizes are 1 or more", TSR_EARG },
+    { "x=2@",
+      "mesh \"x=2@\": expected a speed in whole bytes per second, such as 25e9 at the end; "
+      "write axes as \"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@0.5",
+      "mesh \"x=2@0.5\": expected a speed in whole bytes per second, such as 25e9, found '0.5'; "
+      "write axes as \"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@5e",
+      "mesh \"x=2@5e\": expected a speed in whole bytes per second, such as 25e9, found '5e'; "
+      "write axes as \"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@5 GB",
+      "mesh \"x=2@5 GB\": expected ',' or the end, found 'GB'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@0",
+      "mesh \"x=2@0\": the speed of axis 'x' is out of range; speeds are 1 to 1e15 bytes per "
+      "second",
+      TSR_EARG },
+    { "x=2@99999999999999999999e999999999999999999999",
+      "mesh \"x=2@99999999999999999999e999999999999999999999\": the speed of axis 'x' is out of "
+      "range; speeds are 1 to 1e15 bytes per second",
+      TSR_EARG },
+    { "x=2@5,y=2",
+      "mesh \"x=2@5,y=2\": axis 'y' has no speed, but axis 'x' has one; give a speed to each axis "
+      "or to none",
+      TSR_EARG },
     { "x=2,x=2", "mesh \"x=2,x=2\": two axes are called 'x'; give each its own name", TSR_EARG },
     { "x=4,y=4",
       "mesh \"x=4,y=4\" needs 16 devices; the runtime has 8: make the mesh smaller or "
