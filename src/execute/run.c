@@ -751,7 +751,9 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (i == exec->plan->closes) count_closing(exec, &before);
     if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
     drop_used_values(exec, i);
-    if (exec->ends) exec->ends[i] = tsr__queues_mark(tsr__devices_of(exec->rt));
+    if (exec->ends)
+      exec->ends[i] =
+          tsr__queues_mark(tsr__devices_of(exec->rt), i ? exec->ends[i - 1] : exec->first);
   }
   exec->collectives += exec->plan->collectives;
   return TSR_OK;

@@ -114,7 +114,7 @@ void tsr__run_begin(tsr__exec *exec)
   if (queued) exec->first = tsr__queues_clock(devices);
   follow_queued_steps(exec);
   exec->status = run_together(exec);
-  if (queued) exec->last = tsr__queues_mark(devices);
+  if (queued) exec->last = tsr__queues_mark(devices, exec->first);
   else tsr__run_end(exec);
 }
 

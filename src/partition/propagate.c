@@ -667,7 +667,7 @@ static void add_spread_way(tsr__flow *flow, int n)
   tsr__alike_question(flow, n, &q);
   if (flow->failed) return;
   q.how = AS_ASKED;
-  tsr__alike_follow(flow, &q, q.terms->out, place_number(flow, &place));
+  tsr__question_set_place(flow, &q, q.terms->out, place_number(flow, &place));
   add_answer(flow, n, &q);
 }
 

@@ -148,11 +148,11 @@ tsr_status tsr__device_lost(const tsr_runtime *rt, int device, tsr__error *error
 
 /* Whether the devices' kind has queues. The next four are for such a kind alone: the number of the
  * work that was queued last; a number for all that was queued, which each device reaches as soon as
- * its share is over; whether all work up to a number is over; and a wait for it, of some
- * milliseconds at the most. */
+ * its share is over (`since` itself where nothing was queued after that number); whether all work
+ * up to a number is over; and a wait for it, of some milliseconds at the most. */
 bool tsr__queues_exist(const tsr__devices *devices);
 uint64_t tsr__queues_clock(const tsr__devices *devices);
-uint64_t tsr__queues_mark(const tsr__devices *devices);
+uint64_t tsr__queues_mark(const tsr__devices *devices, uint64_t since);
 bool tsr__queues_over(const tsr__devices *devices, uint64_t number);
 void tsr__queues_await(const tsr__devices *devices, uint64_t number);
 /* Waits until all queued work is over, and gives back the memory that it used. */

@@ -192,12 +192,13 @@ uint64_t tsr__queues_clock(const tsr__devices *devices)
   return clock;
 }
 
-uint64_t tsr__queues_mark(const tsr__devices *devices)
+uint64_t tsr__queues_mark(const tsr__devices *devices, uint64_t since)
 {
   tsr__other *other = (tsr__other *)(uintptr_t)devices;
   pthread_mutex_lock(&other->lock);
-  uint64_t number = ++other->clock;
-  for (int d = other->first; d < end_of(other); d++) mark_device(other, d, number);
+  uint64_t number = other->clock > since ? ++other->clock : since;
+  for (int d = other->first; d < end_of(other) && number > since; d++)
+    mark_device(other, d, number);
   pthread_mutex_unlock(&other->lock);
   return number;
 }
