@@ -463,7 +463,7 @@ TEST_TIMEOUT(any_graph_on_any_mesh_equals_the_naive_evaluator, 600)
   if (only) {
     one_graph(rt, strtoull(only, NULL, 10));
   } else {
-    uint64_t graphs = test_quick() ? 1500 : 20000;
+    uint64_t graphs = test_quick() ? 1500 : 14000;
     for (uint64_t seed = 1; seed <= graphs; seed++)
       if (test_share(seed)) one_graph(rt, seed);
   }

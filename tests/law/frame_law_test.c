@@ -773,7 +773,7 @@ static void try_one(tsr_runtime *rt, uint64_t seed, bool file, check_fn check)
 
 static void run_law(check_fn check, bool file, uint64_t seed)
 {
-  int rounds = guard_asked() ? 30 : test_quick() ? 150 : 1200;
+  int rounds = guard_asked() ? 30 : test_quick() ? 150 : 800;
   int tried = 0;
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   for (int k = 0; k < rounds; k++) {

@@ -222,7 +222,7 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(sifted_is_filtered, 900)
 {
-  law_each_seed_on_8(7000, guard_asked() ? 50 : test_quick() ? 150 : 2000, 1.0 / 3, try_one);
+  law_each_seed_on_8(7000, guard_asked() ? 50 : test_quick() ? 150 : 1200, 1.0 / 3, try_one);
 }
 
 /* ---- JSON lines and Arrow streams ---------------------------------------------------------- */
@@ -348,12 +348,12 @@ static bool try_stream(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(sifted_lines_are_filtered, 900)
 {
-  law_each_seed_on_8(17000, guard_asked() ? 30 : test_quick() ? 100 : 1000, 1.0 / 4, try_json);
+  law_each_seed_on_8(17000, guard_asked() ? 30 : test_quick() ? 100 : 600, 1.0 / 4, try_json);
 }
 
 TEST_TIMEOUT(sifted_streams_are_filtered, 900)
 {
-  law_each_seed_on_8(27000, guard_asked() ? 30 : test_quick() ? 100 : 1000, 1.0 / 4, try_stream);
+  law_each_seed_on_8(27000, guard_asked() ? 30 : test_quick() ? 100 : 600, 1.0 / 4, try_stream);
 }
 
 /* ---- first rows ---------------------------------------------------------------------------- */
@@ -496,5 +496,5 @@ static bool try_heads(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(first_rows_are_those_of_the_file, 900)
 {
-  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 40 : 300, 1.0 / 3, try_heads);
+  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 40 : 200, 1.0 / 3, try_heads);
 }

@@ -24,6 +24,7 @@ static void nothing_but_null(void)
   FAILS(tsr_runtime_status(NULL));
   CHECK(strlen(tsr_runtime_message(NULL)) > 0);
   CHECK_I64(tsr_device_count(NULL), 0);
+  CHECK_STR(tsr_device_kind(NULL, 0), "");
   CHECK_I64(tsr_device_memory(NULL, 0).now, 0);
   CHECK(tsr_isa(NULL));
 

@@ -22,7 +22,7 @@ static tsr_runtime *open_runtime(const tsr_allocator *allocator, int64_t limit)
 static int64_t failure_step(void)
 {
   const char *full = getenv("TEST_FULL");
-  return full && *full == '1' ? 1 : test_quick() ? 97 : 17;
+  return full && *full == '1' ? 1 : test_quick() ? 97 : 23;
 }
 
 /* ---- allocations ----------------------------------------------------------------------------- */
@@ -189,6 +189,7 @@ static const char *const questions[] = {
   "tsr_argument_is_named",
   "tsr_coltype_name",
   "tsr_device_count",
+  "tsr_device_kind",
   "tsr_device_memory",
   "tsr_dims_of",
   "tsr_dtype_name",

@@ -626,6 +626,6 @@ TEST_TIMEOUT(random_programs, 300)
                                                                             : 1500;
   for (uint64_t seed = first; seed < last; seed++) {
     if (getenv("VERBOSE")) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-    random_program(seed, NULL);
+    if (one || test_share(seed)) random_program(seed, NULL);
   }
 }
