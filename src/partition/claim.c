@@ -58,8 +58,8 @@ static int next_by_size(const tsr__flow *flow, int n, uint64_t *done)
   int next = -2, count = node->in_count < 63 ? node->in_count : 63;
   for (int i = 0; i <= count; i++) {
     int o = i < count ? tsr__in(flow->program, node, i) : n;
-    if (o < 0 || *done >> i & 1 || tsr__alike_elements(flow, o) <= most) continue;
-    most = tsr__alike_elements(flow, o);
+    if (o < 0 || *done >> i & 1 || tsr__memo_elements(flow, o) <= most) continue;
+    most = tsr__memo_elements(flow, o);
     next = i < count ? i : -1;
   }
   if (next > -2) *done |= UINT64_C(1) << (next < 0 ? count : next);
@@ -121,7 +121,7 @@ static void pass_claims(tsr__flow *flow, int n, bool all)
 {
   const tsr__gnode *node = claimed_node(flow, n);
   if (!node->in_count || (flow->fixed[n] && !(node->flags & TSR__PLACED))) return;
-  const tsr__terms *terms = tsr__alike_terms(flow, n);
+  const tsr__terms *terms = tsr__memo_terms(flow, n);
   tsr__cuts cuts;
   if (!terms || (!all && !passes_dims_on(terms)) || !tsr__flow_claimed(flow, n, terms, &cuts))
     return;

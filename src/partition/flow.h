@@ -44,7 +44,7 @@ typedef struct tsr__cuts {
 
 /* The factors of a node and of its operands' dims, computed once. */
 typedef struct tsr__terms {
-  struct tsr__terms *next; /* alike.c */
+  struct tsr__terms *next; /* memo.c */
   int32_t operands;
   bool plain; /* the types of few operands give all of its shape: its terms and ways are kept */
   uint8_t count;
@@ -70,7 +70,7 @@ typedef struct tsr__flow {
   int64_t byte_cost;       /* a byte on a mesh without speeds, or along the fastest axis */
   int64_t fastest;         /* the speed of that axis; 0: no mesh has speeds */
   struct tsr__scale *scale;
-  struct tsr__alike *alike;
+  struct tsr__memo *memo;
   tsr__way *draft; /* long enough for the needs of any node */
   /* by node of the program */
   tsr__way **ways; /* a list; once all are weighed, the chosen way first */
@@ -87,11 +87,11 @@ typedef struct tsr__flow {
   bool failed;          /* out of memory */
 } tsr__flow;
 
-/* Equal nodes share one answer (alike.c). Types are numbered in the order of nodes. */
-bool tsr__alike_start(tsr__flow *flow);
-void tsr__alike_type(tsr__flow *flow, int n);
+/* Equal nodes share one answer (memo.c). Types are numbered in the order of nodes. */
+bool tsr__memo_start(tsr__flow *flow);
+void tsr__memo_type(tsr__flow *flow, int n);
 /* Elements of a node; a size known at run time counts as a large one. */
-int64_t tsr__alike_elements(const tsr__flow *flow, int n);
+int64_t tsr__memo_elements(const tsr__flow *flow, int n);
 
 /* The input of a way: the rule that makes it, and all that the rule reads. */
 enum { TSR__FEW = 3 }; /* the most operands of nodes whose ways are kept */
@@ -107,18 +107,18 @@ typedef struct tsr__question {
 } tsr__question;
 
 /* The factors of a node. NULL out of memory. */
-const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n);
+const tsr__terms *tsr__memo_terms(tsr__flow *flow, int n);
 /* The question of a node but for place, how and lead. */
-void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out);
+void tsr__memo_question(tsr__flow *flow, int n, tsr__question *out);
 /* Sets the place that a question follows. True: the place uses all axes of its mesh, and each dim
  * that it cuts has a factor in `map` that need not be whole. The operands' first places are then
  * left out of the question. */
 bool tsr__question_set_place(const tsr__flow *flow, tsr__question *question, const int8_t *map,
                              int place);
 /* The way that answered an equal question before, or NULL, as where dims have claims;
- * tsr__alike_keep stores a way. */
-const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *question);
-void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
+ * tsr__memo_keep_way stores a way. */
+const tsr__way *tsr__memo_find_way(tsr__flow *flow, const tsr__question *question);
+void tsr__memo_keep_way(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 
 /* Chooses a way for every node. `manual`: no placement may name these axes, so no dim is cut by
  * them, and no data moves along them or is combined over them. */

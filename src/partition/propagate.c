@@ -25,7 +25,7 @@
  * stay, are those that operands and users ask for most directly. */
 enum { MOST_WAYS = 8 };
 
-/* The rule that makes a way; part of a node's question (alike.c). */
+/* The rule that makes a way; part of a node's question (memo.c). */
 enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE, AS_UNCUT };
 
 /* A way in the making: the axes that cut each factor. */
@@ -257,7 +257,7 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
 /* A node's elements; a free node weighs less than any other, since it goes wherever others are. */
 static int64_t weight_of(const tsr__flow *flow, int n)
 {
-  return flow->free[n] ? -1 : tsr__alike_elements(flow, n);
+  return flow->free[n] ? -1 : tsr__memo_elements(flow, n);
 }
 
 /* The placed operand that comes next after `last` (-1: first of all) in order of weight, the
@@ -412,7 +412,7 @@ static const tsr__way *answer_question(tsr__flow *flow, int n, const tsr__questi
 {
   choice c;
   if (flow->failed) return NULL;
-  const tsr__way *known = tsr__alike_known(flow, q);
+  const tsr__way *known = tsr__memo_find_way(flow, q);
   if (known || flow->failed) return known;
   switch (q->how) {
   case AS_OPERANDS: choose_as_operands(flow, n, q->terms, false, &c); break;
@@ -423,7 +423,7 @@ static const tsr__way *answer_question(tsr__flow *flow, int n, const tsr__questi
   default: choose_led(flow, n, q, &c); break;
   }
   write_way_draft(flow, n, &c);
-  tsr__alike_keep(flow, n, q, flow->draft);
+  tsr__memo_keep_way(flow, n, q, flow->draft);
   return flow->failed ? NULL : flow->draft;
 }
 
@@ -462,7 +462,7 @@ static void add_operands_ways(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
-  tsr__alike_question(flow, n, &q);
+  tsr__memo_question(flow, n, &q);
   uint64_t led = 0; /* places already followed for this lead */
   if (flow->failed) return;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
@@ -664,7 +664,7 @@ static void add_spread_way(tsr__flow *flow, int n)
   for (int a = 0; a < TSR_MAX_AXES; a++)
     if (fast >> a & 1) axis[count++] = (uint8_t)a;
   place = tsr__cut_further(&place, dim, axis, count);
-  tsr__alike_question(flow, n, &q);
+  tsr__memo_question(flow, n, &q);
   if (flow->failed) return;
   q.how = AS_ASKED;
   tsr__question_set_place(flow, &q, q.terms->out, place_number(flow, &place));
@@ -678,7 +678,7 @@ static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = flow_node(flow, n);
   tsr__question q;
-  tsr__alike_question(flow, n, &q);
+  tsr__memo_question(flow, n, &q);
   bool placed = node->flags & TSR__PLACED && node->sharding;
   int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
@@ -751,7 +751,7 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
   if (!place || flow->fixed[o]) return;
   if (!lies_so(flow, o, place)) {
     tsr__question q;
-    tsr__alike_question(flow, o, &q);
+    tsr__memo_question(flow, o, &q);
     if (flow->failed) return;
     q.how = AS_ASKED;
     tsr__question_set_place(flow, &q, q.terms->out, place);
@@ -802,7 +802,7 @@ static void start_node(tsr__flow *flow, int n)
   flow->ragged[n] = ragged && !row->even;
   flow->carry[n] = node->op == TSR__OP_CONST ? TSR__CARRY_NONE : TSR__CARRY_BYTES;
   if (tsr__made_anywhere(program, n)) flow->carry[n] = TSR__CARRY_REMADE;
-  tsr__alike_type(flow, n);
+  tsr__memo_type(flow, n);
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
@@ -854,7 +854,7 @@ static bool start_flow(tsr__flow *flow)
   flow->asked = tsr__arena_new(flow->arena, count * sizeof *flow->asked);
   flow->free = tsr__arena_new(flow->arena, 5 * count);
   if (!flow->draft || !flow->ways || !flow->terms || !flow->type || !flow->asked || !flow->free ||
-      !grow_places(flow, 2 * program->sharding_count + 16) || !tsr__alike_start(flow))
+      !grow_places(flow, 2 * program->sharding_count + 16) || !tsr__memo_start(flow))
     return false;
   flow->fixed = flow->free + count;
   flow->ragged = flow->fixed + count;

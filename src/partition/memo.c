@@ -35,7 +35,7 @@ typedef struct answer {
 
 /* Two of the tables forget and one does not: a type has to keep its number for a whole flow, since
  * moves are known by it; terms and ways that were forgotten are found again by asking. */
-struct tsr__alike {
+struct tsr__memo {
   int32_t *types;    /* by hash: type + 1; 0: none */
   int32_t *examples; /* by type: a node of it */
   int64_t *elements; /* by type */
@@ -45,25 +45,25 @@ struct tsr__alike {
   answer *ways;
 };
 
-typedef struct tsr__alike alike;
+typedef struct tsr__memo memo;
 
 static const tsr__gnode *typed_node(const tsr__flow *flow, int n)
 {
   return &flow->program->nodes[n];
 }
 
-bool tsr__alike_start(tsr__flow *flow)
+bool tsr__memo_start(tsr__flow *flow)
 {
   size_t nodes = (size_t)flow->program->node_count + 1;
-  alike *a = tsr__arena_new(flow->arena, sizeof *a);
-  flow->alike = a;
-  if (!a) return false;
-  for (a->type_room = TYPES; a->type_room < (int)nodes && a->type_room < 1 << 16;)
-    a->type_room *= 2;
-  a->types = tsr__arena_new(flow->arena, (size_t)a->type_room * sizeof *a->types);
-  a->examples = tsr__arena_new(flow->arena, nodes * sizeof *a->examples);
-  a->elements = tsr__arena_new(flow->arena, nodes * sizeof *a->elements);
-  return a->types && a->examples && a->elements;
+  memo *m = tsr__arena_new(flow->arena, sizeof *m);
+  flow->memo = m;
+  if (!m) return false;
+  for (m->type_room = TYPES; m->type_room < (int)nodes && m->type_room < 1 << 16;)
+    m->type_room *= 2;
+  m->types = tsr__arena_new(flow->arena, (size_t)m->type_room * sizeof *m->types);
+  m->examples = tsr__arena_new(flow->arena, nodes * sizeof *m->examples);
+  m->elements = tsr__arena_new(flow->arena, nodes * sizeof *m->elements);
+  return m->types && m->examples && m->elements;
 }
 
 /* ---- types ---- */
@@ -95,30 +95,30 @@ static unsigned hash_type(const tsr__gnode *node)
 /* Gives a node the number of its type. If the table is full of other types, each node gets a new
  * type. Extra types cost time only: they decide whether an answer may be used again, never the
  * answer itself. Most nodes have the type of the node before, so the search begins there. */
-void tsr__alike_type(tsr__flow *flow, int n)
+void tsr__memo_type(tsr__flow *flow, int n)
 {
   enum { LOOKS = 16 };
-  alike *a = flow->alike;
+  memo *m = flow->memo;
   const tsr__gnode *node = typed_node(flow, n);
   if (n && same_node_type(node, node - 1)) {
     flow->type[n] = flow->type[n - 1];
     return;
   }
-  unsigned mask = (unsigned)a->type_room - 1, at = hash_type(node) & mask;
+  unsigned mask = (unsigned)m->type_room - 1, at = hash_type(node) & mask;
   int looks = 0;
-  for (; a->types[at] && looks < LOOKS; at = (at + 1) & mask, looks++) {
-    flow->type[n] = a->types[at] - 1;
-    if (same_node_type(node, typed_node(flow, a->examples[a->types[at] - 1]))) return;
+  for (; m->types[at] && looks < LOOKS; at = (at + 1) & mask, looks++) {
+    flow->type[n] = m->types[at] - 1;
+    if (same_node_type(node, typed_node(flow, m->examples[m->types[at] - 1]))) return;
   }
-  flow->type[n] = a->type_count;
-  a->examples[a->type_count] = n;
-  a->elements[a->type_count++] = count_elements(node);
-  if (looks < LOOKS) a->types[at] = a->type_count;
+  flow->type[n] = m->type_count;
+  m->examples[m->type_count] = n;
+  m->elements[m->type_count++] = count_elements(node);
+  if (looks < LOOKS) m->types[at] = m->type_count;
 }
 
-int64_t tsr__alike_elements(const tsr__flow *flow, int n)
+int64_t tsr__memo_elements(const tsr__flow *flow, int n)
 {
-  return flow->alike->elements[flow->type[n]];
+  return flow->memo->elements[flow->type[n]];
 }
 
 /* ---- terms ---- */
@@ -134,18 +134,18 @@ static bool is_plain_node(const tsr__flow *flow, int n)
 
 /* Returns equal terms made before, if there are some; so operations of one kind share their
  * ways. */
-static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
+static const tsr__terms *share_terms(memo *m, tsr__terms *terms)
 {
   enum { LOOKS = 8 };
   size_t bytes = (size_t)terms->operands * sizeof *terms->in;
-  const tsr__terms *other = a->different;
+  const tsr__terms *other = m->different;
   for (int looks = 0; other && looks < LOOKS; other = other->next, looks++)
     if (other->operands == terms->operands && other->count == terms->count &&
         !memcmp(other->kind, terms->kind, sizeof terms->kind) &&
         !memcmp(other->out, terms->out, sizeof terms->out) && !memcmp(other->in, terms->in, bytes))
       return other;
-  terms->next = a->different;
-  return a->different = terms;
+  terms->next = m->different;
+  return m->different = terms;
 }
 
 /* Whether a node is a view of a node made anywhere; the view is made anywhere too, without an
@@ -172,12 +172,12 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
   terms->operands = node->in_count;
   terms->plain = is_plain_node(flow, n);
-  return terms->plain ? share_terms(flow->alike, terms) : terms;
+  return terms->plain ? share_terms(flow->memo, terms) : terms;
 }
 
 /* The table has one entry a hash and no chains: the last terms stay. A node that is not plain has
  * terms of its own. */
-const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
+const tsr__terms *tsr__memo_terms(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = typed_node(flow, n);
   if (flow->terms[n]) return flow->terms[n];
@@ -189,7 +189,7 @@ const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
                 .in = { -1, -1, -1 } };
   TSR_FOR_OPERANDS (flow->program, node, i, o) mine.in[i] = flow->type[o];
   unsigned hash = node->op * 7u + (unsigned)mine.type * 3u + (unsigned)mine.in[0] + node->attr;
-  like *kept = &flow->alike->terms[hash % TERMS];
+  like *kept = &flow->memo->terms[hash % TERMS];
   mine.terms = kept->terms;
   if (!kept->terms || memcmp(kept, &mine, sizeof mine) != 0) {
     mine.terms = make_terms(flow, n);
@@ -200,10 +200,10 @@ const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 
 /* ---- ways ---- */
 
-void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
+void tsr__memo_question(tsr__flow *flow, int n, tsr__question *out)
 {
   const tsr__gnode *node = typed_node(flow, n);
-  *out = (tsr__question){ .terms = tsr__alike_terms(flow, n) };
+  *out = (tsr__question){ .terms = tsr__memo_terms(flow, n) };
   if (!out->terms || !out->terms->plain) return;
   uint8_t consts = 0, free = 0;
   out->type = flow->type[n];
@@ -258,29 +258,29 @@ static inline bool same_question_key(key a, key b)
 
 /* The top 8 bits of the product: one of WAYS. The addresses of terms decide which answers replace
  * each other, not the answers themselves: a plan is the same wherever its arena was. */
-static inline answer *answer_of(const alike *a, key k)
+static inline answer *answer_of(const memo *m, key k)
 {
   uint64_t hash = (uint64_t)(uintptr_t)k.terms + k.types * UINT64_C(0xbf58476d1ce4e5b9) +
                   k.others * UINT64_C(0x94d049bb133111eb) +
                   k.places * UINT64_C(0x9e3779b97f4a7c15) + k.rest * UINT64_C(0xd6e8feb86659fd93);
-  return &a->ways[(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+  return &m->ways[(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
 }
 
-const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
+const tsr__way *tsr__memo_find_way(tsr__flow *flow, const tsr__question *q)
 {
-  alike *a = flow->alike;
-  if (!q->terms->plain || flow->claims) return NULL; /* nodes alike differ in their claims */
-  if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
-  flow->failed |= !a->ways;
-  if (!a->ways) return NULL;
+  memo *m = flow->memo;
+  if (!q->terms->plain || flow->claims) return NULL; /* equal nodes may differ in their claims */
+  if (!m->ways) m->ways = tsr__arena_new(flow->arena, WAYS * sizeof *m->ways);
+  flow->failed |= !m->ways;
+  if (!m->ways) return NULL;
   key k = question_key(q);
-  const answer *kept = answer_of(a, k);
+  const answer *kept = answer_of(m, k);
   return same_question_key(kept->of, k) ? kept->way : NULL;
 }
 
 /* Keeps a copy of a way. A way whose partials meet is weighed here, once for all equal nodes; other
  * ways are weighed when they are fresh. */
-void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
+void tsr__memo_keep_way(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
   size_t bytes = sizeof *way + (size_t)typed_node(flow, n)->in_count * sizeof *way->need;
   bool keeps = !flow->failed && q->terms->plain && !flow->claims;
@@ -289,5 +289,5 @@ void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);
   key k = question_key(q);
-  *answer_of(flow->alike, k) = (answer){ k, copy };
+  *answer_of(flow->memo, k) = (answer){ k, copy };
 }
