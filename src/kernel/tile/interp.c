@@ -194,15 +194,21 @@ static bool splits(const tsr__reducing *red)
 }
 
 /* The device's accumulators, but escapes of the task's own. The parts lie in the device's memory,
- * of which the task writes only its own; the list of escapes, which grows, cannot be shared. */
+ * of which the task writes only its own; the list of escapes, which grows as other tasks
+ * end, cannot be shared, nor read. */
 static void borrow_rows(tsr__partial *own, const tsr__partial *device)
 {
-  *own = *device;
+  *own = (tsr__partial){ .rt = device->rt,
+                         .device = device->device,
+                         .row = device->row,
+                         .dtype = device->dtype,
+                         .ops = device->ops,
+                         .count = device->count,
+                         .bytes = device->bytes,
+                         .data = device->data };
   for (int i = 0; i < 2; i++) {
-    own->rows[i].slot = NULL;
-    own->rows[i].escape = NULL;
-    own->rows[i].escape_count = own->rows[i].escape_capacity = 0;
-    own->rows[i].failed = false;
+    const tsr__rows *rows = &device->rows[i];
+    tsr__rows_over(&own->rows[i], rows->heap, rows->part[0], rows->count);
   }
 }
 
