@@ -36,6 +36,15 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   set_source_files_properties(${other_sources} PROPERTIES COMPILE_OPTIONS ${small_jumps})
 endif()
 
+# No exception passes a function of kernel/ (the C++ face brings those of callbacks past C); debuggers have
+# tables of their own (-g).
+set(no_unwinding "")
+if(NOT TESSERA_SANITIZE)
+  set(no_unwinding -fno-asynchronous-unwind-tables -fno-unwind-tables)
+endif()
+set(kernel_sources ${library_sources})
+list(FILTER kernel_sources INCLUDE REGEX "/src/kernel/")
+set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS "${no_unwinding}")
 tessera_objects(tessera_objects ${library_sources})
 if(TESSERA_BASELINE_ONLY)
   target_compile_definitions(tessera_objects PRIVATE TSR__BASELINE_ONLY=1)
@@ -54,9 +63,7 @@ if(tile_sources)
   foreach(isa IN LISTS TESSERA_ISAS)
     tessera_objects(tessera_tile_${isa} ${tile_sources})
     target_compile_definitions(tessera_tile_${isa} PRIVATE TSR__ISA=${isa})
-    # No exception passes a tile function; debuggers have tables of their own (-g).
-    target_compile_options(tessera_tile_${isa} PRIVATE -fno-asynchronous-unwind-tables -fno-unwind-tables
-      ${small_jumps})
+    target_compile_options(tessera_tile_${isa} PRIVATE ${no_unwinding} ${small_jumps})
     # Beside others the baseline is for old machines and for comparing bits: there size counts.
     set(level -O3)
     if(isa STREQUAL baseline AND CMAKE_C_COMPILER_ID STREQUAL GNU AND
