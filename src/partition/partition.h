@@ -150,8 +150,6 @@ bool tsr__overlaps_make(const tsr__reshard *move, tsr__arena *arena, tsr__overla
 bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, int to_position,
                       tsr__piece_grid *out);
 
-/* Bytes of so many elements; bools are bits, rounded up to whole bytes. */
-int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count);
 /* Bytes that a box of elements counts when it crosses from one device to another; bools are bits,
  * rounded up to whole bytes a piece. */
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);

@@ -150,11 +150,6 @@ bool tsr__overlaps_at(const tsr__reshard *move, const tsr__overlaps *overlaps, i
   return true;
 }
 
-int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count)
-{
-  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
-}
-
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
   return tsr__elements_bytes(dtype, tsr__box_count(box, rank));

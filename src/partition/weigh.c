@@ -72,9 +72,8 @@ static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int fro
   if (a->mesh && b->mesh && !tsr__same_devices(a->mesh, b->mesh)) return TSR__MUCH;
   for (int d = 0; d < shape.rank; d++)
     if (shape.dims[d] < 0) shape.dims[d] = LARGE;
-  int64_t bytes =
-      tsr__flow_move_cost(flow, &(tsr__reshard){ a, b, &shape, NULL, 0 }, (tsr_dtype)node->dtype);
-  return bytes < TSR__MUCH ? bytes : TSR__MUCH;
+  return tsr__flow_move_cost(flow, &(tsr__reshard){ a, b, &shape, NULL, 0 },
+                             (tsr_dtype)node->dtype);
 }
 
 /* Open addressing: the search stops at the move or at the free entry for it; half of the list is
@@ -122,7 +121,7 @@ static inline int64_t move_bytes(scale *s, int n, int from, int to)
 }
 
 /* The bytes that a view exchanges if its elements lie on other devices. */
-static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
+static int64_t shift_cost(const tsr__flow *flow, int n, const tsr__way *way)
 {
   enum { FEW = 8 };
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -155,15 +154,15 @@ static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 }
 
 /* Prefixes go from device to device, each to the next part of its line. */
-static int64_t passing_bytes(const tsr__flow *flow, const tsr__meeting *meeting)
+static int64_t passing_cost(const tsr__flow *flow, const tsr__meeting *meeting)
 {
   tsr__crossed crossed = tsr__passing_crosses(meeting);
   return tsr__flow_cost(flow, &crossed);
 }
 
 /* Partials of one accumulator, or the copies of the result (`accum` NULL). */
-static int64_t meeting_bytes(const tsr__flow *flow, const tsr__meeting *meeting,
-                             const tsr__accum *accum)
+static int64_t meeting_cost(const tsr__flow *flow, const tsr__meeting *meeting,
+                            const tsr__accum *accum)
 {
   tsr__crossed crossed = tsr__meeting_crosses(meeting, accum);
   return tsr__flow_cost(flow, &crossed);
@@ -216,19 +215,19 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   if (weights[node->op].weigh) return weights[node->op].weigh(flow, n, way);
-  if (!way->meet) return add_costs(passing_bytes(flow, &meeting), shift_bytes(flow, n, way));
+  if (!way->meet) return add_costs(passing_cost(flow, &meeting), shift_cost(flow, n, way));
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) {
     tsr__crossed joining = tsr__joining_crosses(&meeting);
     return tsr__flow_cost(flow, &joining);
   }
   if (tsr__keeps_sum(flow->program, node, meeting.at, way->meet)) return 0;
   tsr__accum accums[2];
-  int64_t bytes = meeting_bytes(flow, &meeting, NULL);
+  int64_t bytes = meeting_cost(flow, &meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
   for (int k = 0; k < count; k++) {
     const tsr_sharding *operand = &flow->places[way->need[0]];
     accums[k].whole = tsr__meets_whole(flow->program, node, operand, way->meet);
-    bytes = add_costs(bytes, meeting_bytes(flow, &meeting, &accums[k]));
+    bytes = add_costs(bytes, meeting_cost(flow, &meeting, &accums[k]));
     /* An all-to-all or a reduce-scatter followed by an all-gather would move as many bytes: one
      * collective is better than two. */
     bool scatters = tsr__used_axes(meeting.at) & way->meet;

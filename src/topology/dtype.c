@@ -91,6 +91,11 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
   return TSR_F64;
 }
 
+int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count)
+{
+  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
+
 tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error)
 {
   static const char use[] = "use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, TSR_F16, "

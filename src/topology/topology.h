@@ -57,6 +57,10 @@ static inline int tsr__size_log(int64_t bytes)
   return __builtin_ctzll((unsigned long long)bytes);
 }
 
+/* Bytes of so many elements on their way between devices: bools are bits, rounded up to whole
+ * bytes. */
+int64_t tsr__elements_bytes(tsr_dtype dtype, int64_t count);
+
 #define TSR__FOR_DTYPES(dtype)                      \
   for (int dtype = 1; dtype < TSR__DTYPES; dtype++) \
     if (tsr__dtype_known((tsr_dtype)dtype))

@@ -3,8 +3,8 @@
  *   entry    -> | piece | piece | ...      a piece has copies of the ask's lists
  *   thread   <- from a queue by chance     on buffers of another runtime
  *
- * The devices' memory is that of the CPU devices of this other runtime, which has no workers: so
- * the thread works in memory of its own, and the host's is what it is without such devices. */
+ * The devices' memory is that of the CPU devices of this other runtime, which has no workers. So
+ * the thread takes its scratch memory from there, and none of the host's. */
 #include "support/late_devices.h"
 
 #include <pthread.h>
@@ -447,7 +447,7 @@ static const int64_t *keep_list(copy_piece *c, int number, const int64_t *list)
 static void count_elements(tsr_dtype dtype, int64_t count, tsr__traffic *traffic)
 {
   if (!traffic) return;
-  traffic->bytes += dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+  traffic->bytes += tsr__elements_bytes(dtype, count);
 }
 
 static void count_copy(const tsr__box_copy *copy, tsr__traffic *traffic)

@@ -215,7 +215,7 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
       copy_box_by_runs(copy, tsr__cpu_data(from), tsr__cpu_data(to), bits ? run_bits : plain);
   if (copy->streams) tsr__put_done();
   if (from->device == to->device || !traffic) return;
-  traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+  traffic->bytes += tsr__elements_bytes(copy->dtype, count);
 }
 
 /* The one place that counts bytes between devices for transfers that are not boxes: records,

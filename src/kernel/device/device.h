@@ -157,9 +157,10 @@ typedef struct tsr__device_ops {
   const struct tsr__row_ops *rows; /* functions that read and write rows: rows/row_ops.h */
   /* Whether the device does such work, for which it has an entry; NULL: all of it. */
   bool (*supports)(const tsr__device_work *work);
-  /* The device's form of a kernel, such as compiled code, which `run` finds at its `code`; NULL, or
-   * no entry: there is none. Called before the first run of the kernel on the kind, by one thread
-   * at a time, and again where it set the error, which fails that run. Kept with the plan. */
+  /* The device's form of a kernel, such as compiled code, which `run` finds at its `code`.
+   * Without this entry, or if it returns NULL, the kernel has no such form. One thread at a time
+   * calls the entry before the first run of the kernel on the kind, and again after a call that set
+   * the error, which fails its run. The form is kept with the plan. */
   struct tsr__code *(*prepare)(tsr_runtime *rt, const struct tsr__program *program,
                                const struct tsr__kernel *kernel, tsr__error *error);
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
@@ -286,7 +287,7 @@ static inline bool tsr__memory_fits(const tsr_memory *memory, int64_t bytes)
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops; /* complete */
-  const tsr__device_ops *own; /* the table, as it is, of the kind beside the CPU; NULL: none is */
+  const tsr__device_ops *own; /* the table, as it is, of the kind beside the CPU; or NULL */
   int count;                  /* addressable devices */
   int first;                  /* id of the first of them */
   tsr__spares values;         /* execute's: free values of few parts */

@@ -55,7 +55,7 @@ void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buf
   for (int p = 0; p < s->parts; p++) {
     rows += s->counts[p];
     if (!traffic || from->device == to[p]->device) continue;
-    traffic->bytes += bits ? (s->counts[p] + 7) / 8 : s->counts[p] * size;
+    traffic->bytes += tsr__elements_bytes(s->dtype, s->counts[p]);
   }
   const uint16_t *dest = tsr__cpu_data(s->dest);
   for (int64_t at = 0; at < rows && !tsr__progress_stops(s->progress, s->worker); at += SLICE) {

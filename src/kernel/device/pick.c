@@ -85,5 +85,5 @@ void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *
   if (bits) put_picked_bits(rows, pick->count, tsr__cpu_data(from), tsr__cpu_data(to), pick->at);
   else tsr__picks[tsr__size_log((int64_t)size)][false](rows, pick->count, tsr__cpu_data(from), out);
   if (from->device == to->device || !traffic) return;
-  traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
+  traffic->bytes += tsr__elements_bytes(pick->dtype, pick->count);
 }

@@ -78,13 +78,7 @@ static tsr__buffer *adopt_copy(tsr_runtime *rt, int device, const tsr__foreign *
   return buffer;
 }
 
-/* The entry is a hint, which a kind may ignore. */
-static void expect_nothing(tsr_runtime *rt, int device, size_t bytes, int count)
-{
-  (void)rt, (void)device, (void)bytes, (void)count;
-}
-
-/* Entries that name a device, not a buffer. */
+/* Entries that name a device, not a buffer, choose by the device. */
 static tsr__buffer *take_by_kind(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
   const tsr__other *other = tsr__other_of(rt);
@@ -108,6 +102,7 @@ static tsr_memory memory_by_kind(const tsr_runtime *rt, int device)
                                         : tsr__cpu_memory(rt, device);
 }
 
+/* The entry is a hint, which a kind may ignore. */
 static void expect_by_kind(tsr_runtime *rt, int device, size_t bytes, int count)
 {
   const tsr__other *other = tsr__other_of(rt);
@@ -115,15 +110,13 @@ static void expect_by_kind(tsr_runtime *rt, int device, size_t bytes, int count)
   else if (other->kind.ops->expect) other->kind.ops->expect(rt, device, bytes, count);
 }
 
-/* Counts elements that go from one device to another, if these are of different kinds; bools are
- * bits, as in traffic. */
+/* Counts elements that go from one device to another, if these are of different kinds. */
 static void count_between(int from, int to, tsr_runtime *rt, tsr_dtype dtype, int64_t elements)
 {
   tsr__other *other = tsr__other_of(rt);
-  int64_t bytes =
-      dtype == TSR_BOOL ? (elements + 7) / 8 : elements * (int64_t)tsr_dtype_size(dtype);
   if (tsr__is_of_kind(other, from) != tsr__is_of_kind(other, to))
-    atomic_fetch_add_explicit(&other->between, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&other->between, tsr__elements_bytes(dtype, elements),
+                              memory_order_relaxed);
 }
 
 static void touch_written(tsr__touch *t, const void *ask)
@@ -298,7 +291,7 @@ static bool copy_between(const tsr__box_copy *copy, const tsr__buffer *from, tsr
   if (tsr__on_host(from)) from_host_either(copy, from->data, to);
   else to_host_either(copy, from, to->data);
   if (traffic && from->device != to->device)
-    traffic->bytes += elements_of(copy) * (int64_t)tsr_dtype_size(copy->dtype);
+    traffic->bytes += tsr__elements_bytes(copy->dtype, elements_of(copy));
   return true;
 }
 
@@ -477,9 +470,10 @@ static bool assemble_either(const tsr__assembly *parts, int count, tsr__buffer *
   bool all = true;
   if (!count) return true;
   if (!tsr__other_of(parts->to->rt)->mixed) return assemble_alike(parts, count, from, traffic);
-  for (int i = 0, next; i < count; i = next) {
-    unsigned way = way_of_part(&parts[i], from);
-    for (next = i + 1; next < count && way_of_part(&parts[next], from) == way;) next++;
+  unsigned way = way_of_part(parts, from), other = way;
+  for (int i = 0, next; i < count; i = next, way = other) {
+    for (next = i + 1; next < count; next++)
+      if ((other = way_of_part(&parts[next], from)) != way) break;
     for (int p = i; p < next; p++) {
       if (way == BY_PIECES) assemble_by_pieces(&parts[p], from, traffic);
       else count_pieces(&parts[p], from);
@@ -704,24 +698,10 @@ static void put_host_partials(tsr__device_ops *ops)
   ops->partial_far = tsr__partial_far;
 }
 
-/* Entries for two kinds choose by the device, and partials lie on the host. */
-static void put_entries_by_kind(tsr__device_ops *ops)
-{
-  put_host_partials(ops);
-  ops->take = take_by_kind;
-  ops->adopt = adopt_by_kind;
-  ops->memory = memory_by_kind;
-  ops->expect = expect_by_kind;
-}
-
 void tsr__complete(tsr__other *other)
 {
   tsr__device_ops *ops = &other->ops;
-  if (!ops->partial) put_host_partials(ops);
-  if (other->kind.queue) ops->take = tsr__queued_take;
-  if (other->mixed) put_entries_by_kind(ops);
-  if (!ops->adopt) ops->adopt = adopt_copy;
-  if (!ops->expect) ops->expect = expect_nothing;
+  if (!ops->partial || other->mixed) put_host_partials(ops);
   if (!ops->share) {
     ops->share = share_nothing;
     ops->open_shared = open_nothing;
@@ -731,7 +711,11 @@ void tsr__complete(tsr__other *other)
   if (!ops->call_apart) ops->call_apart = tsr__cpu_call_apart;
   if (!ops->call_room) ops->call_room = tsr__cpu_call_room;
   ops->rows = &tsr__rows_or_host;
+  ops->take = take_by_kind;
   ops->give = give_mirrored;
+  ops->adopt = adopt_by_kind;
+  ops->memory = memory_by_kind;
+  ops->expect = expect_by_kind;
   ops->fill = fill_either;
   ops->number = number_either;
   ops->map = map_mirror;

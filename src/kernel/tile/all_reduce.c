@@ -24,13 +24,6 @@ static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int 
   return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
-/* Bytes of a result as they travel: bools count as whole bytes. */
-static size_t travel_bytes(int dtype, int64_t count)
-{
-  return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
-                           : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
-}
-
 /* ---- together -------------------------------------------------------------------------------- */
 
 /* The part of so many elements that is finished here. */
@@ -81,7 +74,7 @@ static tsr_status read_final_run(const tsr__final *all, const run *r, tsr__error
     counts = tsr__partial_slice(all->count, r->first, r->count);
     f.count = &counts;
   }
-  f.out = (char *)f.out + travel_bytes(dtype, r->at);
+  f.out = (char *)f.out + (size_t)tsr__elements_bytes((tsr_dtype)dtype, r->at);
   f.elements = r->count;
   return main.ops->read(&f, error);
 }
@@ -100,7 +93,8 @@ void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
   int dtype = c->program->nodes[c->finals[k]].dtype;
-  size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
+  size_t begin = (size_t)tsr__elements_bytes((tsr_dtype)dtype, r->at),
+         bytes = (size_t)tsr__elements_bytes((tsr_dtype)dtype, r->count);
   const char *from = tsr__cpu_data(c->outputs[member][k]);
   if (c->share.again) m->traffic->bytes += (int64_t)bytes;
   for (int to = c->pieces ? member : 0; to >= 0; to = next_alike(c, to))

@@ -229,7 +229,7 @@ static tsr_run_stats read_sums(world *w, double *out, size_t bytes)
   return stats;
 }
 
-/* What sums move beyond their fixed parts is known when they are over. */
+/* Bytes of sums beyond their fixed parts are known when the sums are over. */
 TEST(sums_are_reduced_late_and_tell_their_traffic)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:2");
@@ -313,7 +313,7 @@ static void allow_memory(const world *w)
   for (int d = 0; d < 2; d++) tsr__buffer_release(w->ops->take(w->rt, d, 1 << 16, &error));
 }
 
-/* Who reads its arrays waits for a program, and nobody else does. */
+/* A reader of a program's arrays waits for the program; no other call waits. */
 TEST(a_program_is_queued_while_another_is_under_way)
 {
   world w = open_world(NULL);

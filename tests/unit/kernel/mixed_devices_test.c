@@ -329,7 +329,7 @@ static int64_t common_elements(const tsr_box *a, const tsr_box *b, int rank)
   return count;
 }
 
-/* Of a sharding whose devices have a part each, so that every piece has one place. */
+/* The devices of the sharding have a part each, so that every piece has one place. */
 static int64_t bytes_between(const world *w, tsr_sharding from, tsr_sharding to)
 {
   const tsr_shape shape = TSR_SHAPE(ROWS, COLUMNS);
