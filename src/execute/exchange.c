@@ -106,12 +106,12 @@ static void release_buffers(tsr__buffer **buffers, int count)
 /* Makes fresh buffers of all receivers for values of a type. Bits are set: a sender without
  * validity writes none, and its rows count as valid where another sender's nulls make validity
  * necessary. */
-tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
-                                   tsr__error *error)
+tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype,
+                                   tsr__buffer *const *from, tsr__buffer **out, tsr__error *error)
 {
   for (int p = 0; p < ask->from->count; p++) {
     size_t bytes = tsr__device_bytes(dtype, ask->rows[p]);
-    out[p] = tsr__devices_of(ask->rt)->ops->take(ask->rt, ask->from->device[p], bytes, error);
+    out[p] = tsr__take_beside(from ? from[p] : NULL, ask->rt, ask->from->device[p], bytes, error);
     if (!out[p]) return error->status;
     if (dtype == TSR_BOOL) tsr__devices_of(ask->rt)->ops->fill(out[p], 0xFF);
   }
@@ -121,7 +121,7 @@ tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, ts
 static tsr_status move_buffers(const tsr__exchange *ask, move_job *job, tsr__buffer **to,
                                tsr__error *error)
 {
-  tsr_status status = tsr__exchange_receivers(ask, job->dtype, to, error);
+  tsr_status status = tsr__exchange_receivers(ask, job->dtype, job->from, to, error);
   if (status) return status;
   job->to = to;
   tsr__task_fn task = ask->dest ? disperse_rows_task : pick_rows_task;

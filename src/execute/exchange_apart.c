@@ -326,8 +326,10 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
   const tsr__exchange *ask = c->ask;
   bool nulls = false;
   for (int p = 0; p < ask->from->count; p++) nulls = nulls || c->place[p].handle[1] != NOWHERE;
-  tsr_status status = tsr__exchange_receivers(ask, c->column->dtype, values, error);
-  if (!status && nulls) status = tsr__exchange_receivers(ask, TSR_BOOL, valid, error);
+  tsr_status status =
+      tsr__exchange_receivers(ask, c->column->dtype, c->column->values, values, error);
+  if (!status && nulls)
+    status = tsr__exchange_receivers(ask, TSR_BOOL, c->column->valid, valid, error);
   c->to[0] = values;
   c->to[1] = nulls ? valid : NULL;
   if (!status) status = open_sent_rows(c, error);

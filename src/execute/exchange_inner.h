@@ -11,9 +11,10 @@ typedef struct tsr__exchange_room {
   tsr__traffic *traffic;
 } tsr__exchange_room;
 
-/* Fresh buffers of all receivers for values of a type; bits are set. */
-tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
-                                   tsr__error *error);
+/* Fresh buffers of all receivers for values of a type, each beside that which its part sends; bits
+ * are set. */
+tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype,
+                                   tsr__buffer *const *from, tsr__buffer **out, tsr__error *error);
 
 /* ---- exchange_apart.c ---- */
 

@@ -51,7 +51,7 @@ typedef struct late_state {
   /* Work begins when so many pieces are queued, drawn by chance, or a thread awaits. */
   int64_t patience;
   int64_t pieces, waits;
-  uint64_t waited; /* the number of the last wait */
+  bool fresh; /* something was queued since the last wait */
   uint64_t chance;
   queue queue[]; /* one a device */
 } late_state;
@@ -107,6 +107,7 @@ void late_enqueue(const tsr_runtime *rt, int device, late_piece *p)
   *q->last = p;
   q->last = &p->next;
   s->pieces++;
+  s->fresh = true;
   if (s->pieces >= s->patience) pthread_cond_signal(&s->more);
   pthread_mutex_unlock(&s->lock);
 }
@@ -288,10 +289,11 @@ static void late_await(tsr_runtime *rt, int device, uint64_t number)
   until.tv_nsec %= SECOND;
   pthread_mutex_lock(&s->lock);
   s->wanted++;
-  s->waits += s->waited != number; /* the same wait goes on */
-  s->waited = number;
+  s->waits += s->fresh; /* else the same wait goes on */
+  s->fresh = false;
   pthread_cond_signal(&s->more);
-  while (q->done < number) {
+  /* Held work is all done once some is awaited, so that waits can be counted. */
+  while (s->held ? s->pieces : q->done < number) {
     if (number < q->awaited) q->awaited = number;
     if (pthread_cond_timedwait(&s->over, &s->lock, &until)) break;
   }

@@ -20,7 +20,8 @@ bool late_asked_beside_cpu(void);
 tsr_status late_install(tsr_runtime *rt);
 /* Makes devices first .. first + count - 1 such ones, beside CPU devices: tsr__kind_open's. */
 tsr_status late_open(tsr_runtime *rt, int first, int count);
-/* Whether work waits until the host awaits some of it: so tests see every order without a clock. */
+/* Whether work waits until the host awaits some of it, and is then all done: so tests see every
+ * order without a clock. */
 void late_hold(tsr_runtime *rt, bool held);
 /* Whether nothing is done, though the host awaits it. */
 void late_stall(tsr_runtime *rt, bool stalled);
@@ -29,7 +30,8 @@ void late_stall(tsr_runtime *rt, bool stalled);
 void late_fail(tsr_runtime *rt, int device, int64_t after, tsr_status status);
 /* Pieces of work that are queued and not over. */
 int64_t late_pieces(tsr_runtime *rt);
-/* How often the host has waited for work that was not over. */
+/* How often the host has waited for work that was not over: once for all that was queued since it
+ * waited last. */
 int64_t late_waits(tsr_runtime *rt);
 
 #endif

@@ -17,3 +17,10 @@ void tsr__buffer_release(tsr__buffer *buffer)
   if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
   buffer->ops->give(buffer);
 }
+
+tsr__buffer *tsr__take_beside(const tsr__buffer *like, tsr_runtime *rt, int device, size_t bytes,
+                              tsr__error *error)
+{
+  const tsr__device_ops *ops = like && !like->ops->get ? like->ops : tsr__devices_of(rt)->ops;
+  return ops->take(rt, device, bytes, error);
+}

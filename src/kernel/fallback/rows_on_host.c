@@ -4,7 +4,8 @@
  *   columns          the device's: mirrored while they are read, brought to the device when made
  *   keys, indices,   host memory from the first to the last of them: nothing is copied
  *   groups, records
- *   came             columns of these that other parts sent, in device memory: mirrored or brought
+ *   came             columns that other parts sent: they lie where those lie that the part itself
+ *                    sent; on a device they are mirrored or brought
  *
  * Each entry is the function tsr__NAME with the same arguments.
  *
@@ -410,7 +411,7 @@ static tsr_status homes_keep(tsr_runtime *rt, tsr__group_homes *homes, int64_t m
 
 /* ---- records that leave ---------------------------------------------------------------------- */
 
-/* Buffers that are sent are host memory, taken by tsr__buffers_of; those that came are not. */
+/* Buffers that are sent are host memory, taken by tsr__buffers_of, and need no mirror. */
 static void touch_leaving(tsr__touch *t, const void *ask)
 {
   const tsr__leaving *l = ask;

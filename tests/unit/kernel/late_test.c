@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,6 +214,39 @@ TEST(a_run_waits_at_its_end)
   CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, w.s);
   for (int i = 0; i < N; i++) CHECK_F32_BITS(out[i], numbers[i] * numbers[i] + numbers[i]);
   close_world(&w);
+}
+
+/* How often the host waits for a group by of rows over both devices, `keys` different ones. */
+static int64_t waits_of_group_by(int64_t rows, int64_t keys, const char *aggregates)
+{
+  world w = open_world(NULL);
+  int64_t *key = malloc((size_t)rows * sizeof *key);
+  double *number = malloc((size_t)rows * sizeof *number);
+  CHECK(key && number);
+  for (int64_t i = 0; i < rows; i++) key[i] = i * 7919 % keys * 1000, number[i] = (double)i;
+  tsr_array *k = tsr_put(w.s, key, TSR_I64, TSR_SHAPE(rows), tsr_on(w.mesh, "x"));
+  tsr_array *v = tsr_put(w.s, number, TSR_F64, TSR_SHAPE(rows), tsr_on(w.mesh, "x"));
+  tsr_frame *f = tsr_frame_new(w.s, { "k", k }, { "v", tsr_add(v, v) });
+  late_hold(w.rt, true);
+  int64_t before = late_waits(w.rt);
+  tsr_table *table = NULL;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(f, "k", aggregates), &table), TSR_OK, w.s);
+  int64_t waits = late_waits(w.rt) - before;
+  CHECK_I64(tsr_table_row_count(table), keys);
+  free(key);
+  free(number);
+  close_world(&w);
+  return waits;
+}
+
+/* For the columns that it reads and for its results. Keys, groups and records are the host's, also
+ * when they travel. */
+TEST(a_group_by_waits_twice)
+{
+  CHECK_I64(waits_of_group_by(8, 3, "total = sum(v), n = count()"), 2);
+  CHECK_I64(waits_of_group_by(8000, 7, "total = sum(v), n = count()"), 2);
+  CHECK_I64(waits_of_group_by(8000, 4000, "total = sum(v), m = mean(v)"), 2);
+  CHECK_I64(waits_of_group_by(300000, 300000, "total = sum(v), most = max(v)"), 2);
 }
 
 /* Sums over both devices, of numbers too far apart for the fixed part of a partial sum. */
