@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs a program as four processes on two hosts, each of which has names, processes and a network
 # of its own, with one link between them:
-#   tests/support/two_hosts.sh well|slow|cut FOLDER PROGRAM
-# slow: 100 Mbit/s. cut: the link goes down once every process has written "computed". What process
-# N writes stands in FOLDER/N; the exit codes in FOLDER/codes. 77: the machine forbids it.
+#   tests/support/two_hosts.sh well|slow|gone|cut FOLDER PROGRAM
+# slow: 100 Mbit/s. cut: the link goes down once every process has written "computed"; gone: it comes
+# back after 6 seconds. What process N writes stands in FOLDER/N; the exit codes in FOLDER/codes. 77: the machine forbids it.
 set -eu
 how=$1 folder=$2 program=$3
 
@@ -57,12 +57,16 @@ for index in 0 1 2 3; do
   TSR_PROCESS_INDEX=$index within $((index / 2)) "$program" >"$folder/$index" 2>&1 &
   pids="$pids $!"
 done
-if [ "$how" = cut ]; then
+if [ "$how" = cut ] || [ "$how" = gone ]; then
   for _ in $(seq 600); do
     [ "$(cat "$folder/0" "$folder/1" "$folder/2" "$folder/3" | grep -c computed)" = 4 ] && break
     sleep 0.1
   done
   within 1 ip link set tsr1 down
+fi
+if [ "$how" = gone ]; then
+  sleep 6
+  within 1 ip link set tsr1 up
 fi
 for pid in $pids; do
   code=0
