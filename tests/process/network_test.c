@@ -1,7 +1,7 @@
 /* Two hosts that are namespaces of one machine, each with a network, names and processes of its
  * own: programs compute over the link between them, also where it is slow or gone for a while, and
- * when it is cut every process is told instead of waiting for ever. The program is this test itself, with TEST_HOW
- * set. */
+ * when it is cut every process is told instead of waiting for ever. The program is this test
+ * itself, with TEST_HOW set. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
