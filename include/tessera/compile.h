@@ -41,9 +41,15 @@ TSR_API tsr_array *tsr_compiled_call_at(tsr_compiled *compiled, tsr_array *const
 /* Returns the cost of a run by its plan; zeros where compiling failed. Local. */
 TSR_API tsr_figures tsr_compiled_figures(const tsr_compiled *compiled);
 
-/* Returns the figures and the explanation of the traffic as text, owned by the compiled function;
- * where compiling failed, the message. Local. */
+/* Returns the figures, the largest arrays at the peak, and the explanation of the traffic as text,
+ * owned by the compiled function; where compiling failed, the message. Local. */
 TSR_API const char *tsr_compiled_text(const tsr_compiled *compiled);
+
+/* Returns the arrays in memory at the plan's peak, the largest first, on the device that holds the
+ * most of each: their bytes add up to .peak_bytes of the figures. Writes their number to `*count`,
+ * which may be NULL; where compiling failed the list is NULL. Owned by the compiled function.
+ * Local. */
+TSR_API const tsr_peak_array *tsr_compiled_peak(const tsr_compiled *compiled, int *count);
 
 /* tsr_abstract(s, TSR_F32, TSR_SHAPE(8), tsr_on(mesh, "x")), tsr_compile(f, x, y) */
 #define tsr_abstract(scope, dtype, shape, sharding) \

@@ -325,7 +325,14 @@ public:
   {
     return tsr_compiled_figures(raw_);
   }
-  /* Returns the figures and the explanation of the traffic. */
+  /* Returns the arrays in memory at the peak, the largest first. */
+  std::vector<tsr_peak_array> peak() const
+  {
+    int count = 0;
+    const tsr_peak_array *at = tsr_compiled_peak(raw_, &count);
+    return { at, at + count };
+  }
+  /* Returns the figures, the arrays at the peak, and the explanation of the traffic. */
   std::string text() const
   {
     return tsr_compiled_text(raw_);

@@ -135,6 +135,15 @@ typedef struct tsr_figures {
   int64_t argument_bytes, result_bytes, peak_bytes;
 } tsr_figures;
 
+/* An array that a device holds at the peak of a plan: its bytes there, its role, its type as
+ * tsr_type_of writes it, the operation that made it, and the line of the call, or NULL. Roles are
+ * "argument", "value", "sum" (the accumulators of a reduction), "scratch" (memory in which an
+ * operation works), "carry" and "slice" (of a loop's step before, and of the step). */
+typedef struct tsr_peak_array {
+  int64_t bytes;
+  const char *role, *type, *operation, *site;
+} tsr_peak_array;
+
 /* Returns the figures of the last terminal of this scope that ran something; zeros without one.
  * Local. */
 TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);

@@ -246,9 +246,15 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error);
 
-/* The figures of a program of these roots; nothing is run. */
+/* The arrays at the peak of a plan, the largest first, in memory of a scope. */
+typedef struct tsr__peak {
+  tsr_peak_array *arrays;
+  int count, capacity;
+} tsr__peak;
+
+/* The figures of a program of these roots, and the arrays at its peak; nothing is run. */
 tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
-                        tsr__error *error);
+                        tsr__peak *peak, tsr__error *error);
 
 /* Counts for tests and explain: how many kernels and steps of each kind a program of these roots
  * takes. */

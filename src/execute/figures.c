@@ -4,6 +4,7 @@
  *            product of a dot
  *   moves    by kind: the notes of the plan, those that travel together as one
  *   memory   by step: what is made is there from its step to the last that reads it
+ *   peak     memory once more: what is there at the step that needs the most
  *   loops    the figures of a region, as often as it runs: of a scan once a step, of a while once,
  *            as nobody knows how many turns there will be; of a choice the most of any body's
  *
@@ -12,6 +13,7 @@
 #include "execute/engine.h"
 
 #include <limits.h>
+#include <stdlib.h>
 
 /* The bytes of a node at the first position. A node of several results counts by its RESULT
  * nodes. An unreduced sum counts as accumulators, by the bytes that travel. */
@@ -124,8 +126,10 @@ static void take_most(tsr_figures *to, const tsr_figures *one)
 typedef struct asked {
   const tsr__plan *plan;
   const tsr__num *params;
-  const tsr__inner *inner; /* NULL: a program */
-  int64_t carries;         /* the first arguments, which nobody else holds */
+  const tsr__inner *inner;    /* NULL: a program */
+  const tsr__program *around; /* that has the loop */
+  int64_t carries;            /* the first arguments, which nobody else holds */
+  tsr__peak *peak;            /* lists what is in memory at the peak; NULL: nobody asks */
   tsr_runtime *rt;
   tsr__arena *scratch;
   tsr__error *error;
@@ -147,6 +151,9 @@ typedef struct memory {
   /* by node: a leaf that nobody else holds, freed after its last reader */
   bool *given;
   tsr_figures *out;
+  int step;
+  int worst;  /* the step that needs the most; -1: none needs more than the arguments */
+  bool lists; /* `worst` is known: what is there then is listed */
 } memory;
 
 static tsr_status count_plan(const asked *of, tsr_figures *out);
@@ -291,7 +298,137 @@ static tsr_status take_routine_scratch(memory *m, int node)
   return TSR_OK;
 }
 
+/* ---- what is there at the peak ---- */
+
+/* Makes room for one more array. False: no memory. */
+static bool grow_peak(tsr__peak *peak, tsr__arena *arena)
+{
+  if (peak->count < peak->capacity) return true;
+  int capacity = 2 * peak->capacity + 16;
+  tsr_peak_array *arrays = tsr__arena_raw(arena, (size_t)capacity * sizeof *arrays);
+  if (!arrays) return false;
+  if (peak->count) memcpy(arrays, peak->arrays, (size_t)peak->count * sizeof *arrays);
+  peak->arrays = arrays;
+  peak->capacity = capacity;
+  return true;
+}
+
+/* Adds an array in a role to the list. */
+static void list_array(const asked *of, const tsr__program *program, int node, const char *role,
+                       int64_t bytes)
+{
+  tsr__peak *peak = of->peak;
+  const tsr__gnode *g = &program->nodes[node];
+  tsr_shape shape = tsr__gnode_shape(g);
+  tsr__text type;
+  if (!bytes || of->error->status) return;
+  tsr__text_init(&type, &of->rt->heap);
+  tsr__type_add(&type, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
+  const char *text = tsr__arena_text(of->scratch, tsr__text_get(&type), type.length);
+  bool failed = type.failed || !text || !grow_peak(peak, of->scratch);
+  tsr__text_free(&type);
+  if (failed) no_memory_for_figures(of->error);
+  else
+    peak->arrays[peak->count++] = (tsr_peak_array){ bytes, role, text, tsr__ops[g->op].name,
+                                                    program->sites ? program->sites[node] : NULL };
+}
+
+/* Lists what a region's step has of the carries of the step before: a carry that was given up and
+ * read is gone. */
+static void list_carries(const memory *m)
+{
+  const asked *of = m->of;
+  const tsr__gnode *loop = &of->around->nodes[of->inner->node];
+  const tsr__loop_attr *attr = tsr__attr_of(of->around, loop);
+  for (int c = 0; c < attr->carries; c++) {
+    int operand = tsr__in(of->around, loop, c);
+    int64_t bytes = local_bytes(of->around, operand);
+    for (int i = 0; i < of->inner->argument_count && c < of->carries; i++) {
+      int argument = of->inner->arguments[i];
+      if (of->inner->operands[i] == c)
+        bytes -= local_bytes(&m->plan->parts.program, argument) - m->held[argument];
+    }
+    list_array(of, of->around, operand, "carry", bytes);
+  }
+}
+
+/* Lists what is held at a step, but for its scratch memory. A region's arguments are operands of
+ * its loop, and its carries are the step's before. */
+static void list_held(const memory *m)
+{
+  const tsr__program *program = &m->plan->parts.program;
+  const tsr__schedule *schedule = &m->plan->schedule;
+  for (int n = 0; n < program->node_count; n++) {
+    bool leaf = tsr__is_leaf(program->nodes[n].op);
+    if (!leaf) list_array(m->of, program, n, "value", m->held[n]);
+    else if (!m->of->inner && !program->nodes[n].param_count)
+      list_array(m->of, program, n, "argument", local_bytes(program, n));
+  }
+  for (int a = 0; a < schedule->accum_count; a++)
+    list_array(m->of, program, schedule->accums[a].node, "sum", m->partials[a]);
+  if (m->of->inner) list_carries(m);
+}
+
+/* Lists the scratch memory of a step; a loop has listed its own. */
+static void list_scratch(const memory *m)
+{
+  const tsr__schedule *schedule = &m->plan->schedule;
+  const tsr__step *step = &schedule->steps[m->step];
+  bool combines = step->kind == TSR__STEP_ALL_REDUCE;
+  if (step->kind != TSR__STEP_LOOP)
+    list_array(m->of, &m->plan->parts.program,
+               combines ? schedule->accums[step->first].node : step->node, "scratch", m->room);
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+  return strcmp(a ? a : "", b ? b : "");
+}
+
+static int larger_first(const void *one, const void *other)
+{
+  const tsr_peak_array *a = one, *b = other;
+  if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+  int order = compare_texts(a->site, b->site);
+  if (!order) order = strcmp(a->operation, b->operation);
+  return order ? order : strcmp(a->type, b->type);
+}
+
 /* ---- loops ---- */
+
+/* A region's plan as it is asked for its figures alone. */
+static asked ask_region(const memory *m, int i)
+{
+  const tsr__partitioned *parts = &m->plan->parts;
+  const tsr__inner *region = &parts->inner[i];
+  const tsr__loop_attr *attr = tsr__attr_of(&parts->program, &parts->program.nodes[region->node]);
+  /* The condition of a while leaves the carries to the body. */
+  bool asks = attr->kind == TSR__LOOP_WHILE && !region->region;
+  asked inner = *m->of;
+  inner.plan = m->plan->inner[i];
+  inner.params = tsr__inner_numbers(parts, i, m->of->params);
+  inner.inner = region;
+  inner.around = &parts->program;
+  inner.carries = asks ? 0 : attr->carries;
+  inner.peak = NULL;
+  return inner;
+}
+
+/* Lists the slices of a loop's step, and what is there at the peak of its region `worst`. */
+static tsr_status list_loop(const memory *m, int node, int worst, int64_t steps)
+{
+  const tsr__program *program = &m->plan->parts.program;
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr__loop_attr *attr = tsr__attr_of(program, g);
+  asked inner = ask_region(m, worst);
+  tsr_figures again;
+  inner.peak = m->of->peak;
+  for (int i = (int)attr->carries; i < attr->carries + attr->slices; i++) {
+    int operand = tsr__in(program, g, i);
+    list_array(m->of, program, operand, "slice", local_bytes(program, operand) / steps);
+  }
+  return count_plan(&inner, &again);
+}
 
 /* Counts the memory of a loop beside its operands: the carries of the step before, the slices
  * that a step reads, and the values of its regions. `room` is the need of its worst step, over
@@ -305,22 +442,22 @@ static tsr_status count_loop(memory *m, int node)
   bool scan = attr->kind == TSR__LOOP_SCAN, chooses = attr->kind == TSR__LOOP_SWITCH;
   int64_t steps = scan ? tsr__loop_steps(attr, g, m->of->params) : 1;
   tsr_figures most = { 0 };
+  int worst = -1;
+  int64_t room = 0;
   if (steps <= 0) return TSR_OK;
   for (int i = 0; i < parts->inner_count; i++) {
     if (parts->inner[i].node != node) continue;
-    asked inner = *m->of;
+    asked inner = ask_region(m, i);
     tsr_figures one;
-    inner.plan = m->plan->inner[i];
-    inner.params = tsr__inner_numbers(parts, i, m->of->params);
-    inner.inner = &parts->inner[i];
-    /* The condition of a while leaves the carries to the body. */
-    bool asks = attr->kind == TSR__LOOP_WHILE && !parts->inner[i].region;
-    inner.carries = asks ? 0 : attr->carries;
     if (count_plan(&inner, &one)) return m->of->error->status;
-    AT_LEAST(m->room, one.peak_bytes - one.argument_bytes);
+    if (worst < 0 || room < one.peak_bytes - one.argument_bytes) {
+      room = one.peak_bytes - one.argument_bytes;
+      worst = i;
+    }
     if (chooses) take_most(&most, &one);
     else add_times_figures(m->out, &one, steps);
   }
+  m->room += room;
   add_times_figures(m->out, &most, 1);
   for (int i = 0; i < attr->carries + attr->slices; i++) {
     int64_t bytes = local_bytes(program, tsr__in(program, g, i));
@@ -328,7 +465,7 @@ static tsr_status count_loop(memory *m, int node)
     /* Each slice is copied for the step that reads it. */
     if (i >= attr->carries) m->out->device_bytes += 2 * bytes;
   }
-  return TSR_OK;
+  return m->lists && m->step == m->worst ? list_loop(m, node, worst, steps) : TSR_OK;
 }
 
 /* Stacked results are held from the first step on, the last carries after the last step. */
@@ -391,6 +528,19 @@ static void drop_used_bytes(memory *m, int step)
   }
 }
 
+/* The memory of a step, where it is the most so far, and its list, where it is the most of all. */
+static void note_peak(memory *m)
+{
+  int64_t bytes = m->out->argument_bytes + m->now + m->room;
+  if (m->lists && m->step == m->worst) {
+    list_held(m);
+    list_scratch(m);
+  }
+  if (bytes <= m->out->peak_bytes) return;
+  m->out->peak_bytes = bytes;
+  if (!m->lists) m->worst = m->step;
+}
+
 /* Leaves are held from start to end, except donated ones; nodes that steps make are held beside
  * them. The nodes left at the end are the results. */
 static tsr_status count_memory(memory *m)
@@ -402,9 +552,11 @@ static tsr_status count_memory(memory *m)
     if (tsr__is_leaf(program->nodes[n].op) && !program->nodes[n].param_count)
       out->argument_bytes += local_bytes(program, n);
   out->peak_bytes = out->argument_bytes;
+  if (m->lists && m->worst < 0) list_held(m);
   for (int s = 0; s < schedule->step_count; s++) {
+    m->step = s;
     if (count_step_figures(m, s)) return m->of->error->status;
-    AT_LEAST(out->peak_bytes, out->argument_bytes + m->now + m->room);
+    note_peak(m);
     /* A loop's results are held after it ran; its worst step was counted before. */
     if (schedule->steps[s].kind == TSR__STEP_LOOP) take_made(m, schedule->steps[s].node);
     if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partial_bytes(m, &schedule->steps[s]);
@@ -427,40 +579,65 @@ static void find_given(memory *m)
   }
 }
 
+static tsr_status open_memory(const asked *of, tsr_figures *out, memory *m)
+{
+  size_t nodes = (size_t)of->plan->parts.program.node_count + 1;
+  *m = (memory){ .of = of, .plan = of->plan, .out = out, .worst = -1 };
+  m->held = tsr__arena_new(of->scratch, nodes * sizeof *m->held);
+  m->given = tsr__arena_new(of->scratch, nodes);
+  m->partials =
+      tsr__arena_new(of->scratch, ((size_t)of->plan->schedule.accum_count + 1) * sizeof *m->held);
+  if (!m->held || !m->given || !m->partials) return no_memory_for_figures(of->error);
+  find_given(m);
+  return TSR_OK;
+}
+
+/* Goes through the memory once more, now that the worst step is known. */
+static tsr_status list_peak(const asked *of, int worst)
+{
+  memory m;
+  tsr_figures again = { 0 };
+  if (open_memory(of, &again, &m)) return of->error->status;
+  m.worst = worst;
+  m.lists = true;
+  tsr_status status = count_memory(&m);
+  return status ? status : of->error->status;
+}
+
 static tsr_status count_plan(const asked *of, tsr_figures *out)
 {
   const tsr__plan *plan = of->plan;
   const tsr__program *program = &plan->parts.program;
-  size_t nodes = (size_t)program->node_count + 1;
-  memory m = { .of = of, .plan = plan, .out = out };
+  memory m;
   *out = (tsr_figures){ .bytes_moved = plan->explained,
                         .collectives = plan->collectives,
                         .kernels = plan->kernels };
-  m.held = tsr__arena_new(of->scratch, nodes * sizeof *m.held);
-  m.given = tsr__arena_new(of->scratch, nodes);
-  m.partials =
-      tsr__arena_new(of->scratch, ((size_t)plan->schedule.accum_count + 1) * sizeof *m.held);
-  if (!m.held || !m.given || !m.partials) return no_memory_for_figures(of->error);
-  find_given(&m);
+  if (open_memory(of, out, &m)) return of->error->status;
   for (int n = 0; n < program->node_count; n++) {
     out->flops += flops_of(program, n, false);
     out->device_flops += flops_of(program, n, true);
   }
   count_planned_moves(&plan->parts, out);
-  return count_memory(&m);
+  tsr_status status = count_memory(&m);
+  return status || !of->peak ? status : list_peak(of, m.worst);
 }
 
 /* `out` is written on success alone. */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
-                             tsr_figures *out, tsr__error *error)
+                             tsr_figures *out, tsr__peak *peak, tsr__error *error)
 {
-  asked all = {
-    .plan = plan, .params = params, .rt = scope->rt, .scratch = &scope->arena, .error = error
-  };
+  asked all = { .plan = plan,
+                .params = params,
+                .peak = peak,
+                .rt = scope->rt,
+                .scratch = &scope->arena,
+                .error = error };
   tsr_figures figures;
   tsr_status status = count_plan(&all, &figures);
-  if (!status) *out = figures;
-  return status;
+  if (status) return status;
+  *out = figures;
+  if (peak->count) qsort(peak->arrays, (size_t)peak->count, sizeof *peak->arrays, larger_first);
+  return TSR_OK;
 }
 
 int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params)

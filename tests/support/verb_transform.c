@@ -61,6 +61,7 @@ void verb_compiled(struct verb_run *r)
   tsr_compiled *c = tsr_compile(f, model);
   verb_see_array(r, tsr_compiled_call(c, model));
   if (!*tsr_compiled_text(c) && !r->status) r->status = TSR_ENOMEM;
+  if (!tsr_compiled_peak(c, NULL) && !r->status) r->status = tsr_scope_status(r->s);
   if (!tsr_compiled_figures(c).kernels && !r->status) r->status = tsr_scope_status(r->s);
   tsr_array *type = tsr_abstract(r->s, TSR_F64, TSR_SHAPE(8, 2), tsr_on(r->mesh, "data"));
   tsr_array *sum = tsr_sum(type);

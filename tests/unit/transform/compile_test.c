@@ -113,13 +113,30 @@ static tsr_array *turns(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_fori(0, *(int *)user, turn, NULL, in[0], .with = in[1]);
 }
 
+/* The arrays at the peak are listed by size and add up to it. */
+static void check_peak(const tsr_compiled *c)
+{
+  int count = -1;
+  const tsr_peak_array *at = tsr_compiled_peak(c, &count);
+  int64_t all = 0;
+  for (int i = 0; i < count; i++) {
+    CHECK(at[i].bytes > 0 && at[i].role && at[i].type && at[i].operation);
+    CHECK(!i || at[i].bytes <= at[i - 1].bytes);
+    all += at[i].bytes;
+  }
+  if (all != tsr_compiled_figures(c).peak_bytes)
+    FAIL("%lld bytes are listed of %s", (long long)all, tsr_compiled_text(c));
+}
+
 /* What a run counted against what was said before. */
 static void check_said(fixture *f, tsr_function *fn, tsr_array *x, tsr_array *w, double flops)
 {
-  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, w));
+  tsr_compiled *c = tsr_compile(fn, x, w);
+  tsr_figures said = tsr_compiled_figures(c);
   tsr_array *out = tsr_call(fn, x, w);
   CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f->s);
   tsr_run_stats run = tsr_last_run(f->s);
+  check_peak(c);
   CHECK(said.flops == flops);
   CHECK_I64(run.bytes_explained, said.bytes_moved);
   CHECK_I64(run.bytes_counted - run.bytes_escaped, said.bytes_moved);
@@ -216,7 +233,9 @@ TEST(what_elements_decide_is_said_as_a_bound)
     double sign = k ? 1 : -1;
     tsr_array *on = tsr_put(f.s, &sign, TSR_F64, TSR_SCALAR, tsr_on(f.mesh, ""));
     tsr_array *out = tsr_call(fn, x, on);
-    tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, on));
+    tsr_compiled *c = tsr_compile(fn, x, on);
+    tsr_figures said = tsr_compiled_figures(c);
+    check_peak(c);
     CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
     tsr_run_stats run = tsr_last_run(f.s);
     CHECK(said.flops == 2.0 * 64 * 16 + 2);
@@ -255,7 +274,9 @@ static void check_memory(const char *what, tsr_body_fn *body, const char *spec, 
   tsr_function *fn = tsr_function_make(f.s, body);
   tsr_array *x = put_values(&f, TSR_SHAPE(1024, 256), spec);
   tsr_array *w = put_values(&f, TSR_SHAPE(256, 256), "");
-  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, w));
+  tsr_compiled *c = tsr_compile(fn, x, w);
+  tsr_figures said = tsr_compiled_figures(c);
+  check_peak(c);
   int64_t before = tsr_device_memory(f.rt, 0).now;
   tsr_array *out = tsr_call(fn, x, w);
   CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
@@ -312,6 +333,55 @@ static tsr_array *scattered(tsr_scope *s, tsr_array *const *in, void *user)
 }
 
 /* A view may share what is counted here, and few sorts need all that they might. */
+static tsr_array *sum_of_kept(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(kept(s, in, user));
+}
+
+static tsr_array *sum_of_stacked(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(stacked(s, in, user));
+}
+
+/* Gradients keep what loops made, and loops give up carries. */
+TEST(arrays_at_the_peak_add_up_to_it)
+{
+  static const char *const specs[] = { "x", "x,y", "", "-,x" };
+  tsr_body_fn *const bodies[] = { layer, loss, grows, many_turns, sum_of_kept, sum_of_stacked };
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
+  for (int b = 0; b < 6; b++)
+    for (int i = 0; i < 4; i++) {
+      tsr_array *x = values(&f, TSR_SHAPE(64, 16), specs[i]);
+      tsr_array *w = values(&f, TSR_SHAPE(16, 16), i % 2 ? "y" : "");
+      tsr_function *fn = tsr_function_make(f.s, bodies[b]);
+      check_peak(b == 2 ? tsr_compile(fn, x) : tsr_compile(fn, x, w));
+      if (b == 1 || b > 3) check_peak(tsr_compile(tsr_grad(fn, .wrt = TSR_ARGS(0, 1)), x, w));
+    }
+  close_fixture(&f);
+}
+
+/* The largest is named with its line. */
+TEST(the_largest_array_at_the_peak_is_named)
+{
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
+  tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 1024), tsr_on(f.mesh, "x"));
+  tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(1024, 1024), tsr_on(f.mesh, "x"));
+  int count = 0;
+  const tsr_peak_array *at =
+      tsr_compiled_peak(tsr_compile(tsr_function_make(f.s, layer), x, w), &count);
+  CHECK(count > 2);
+  CHECK_STR(at[0].role, "argument");
+  CHECK_STR(at[0].type, "f32[1024,1024]@(x,-)");
+  CHECK_I64(at[0].bytes, 1 << 20);
+  /* Partial products of the four devices that share a column. */
+  CHECK_STR(at[1].role, "value");
+  CHECK_STR(at[1].operation, "dot");
+  CHECK_STR_HAS(at[1].site, "compile_test.c:14");
+  CHECK_I64(at[1].bytes, 4 * 64 * 1024);
+  CHECK(!tsr_compiled_peak(NULL, &count) && !count);
+  close_fixture(&f);
+}
+
 TEST(the_most_memory_counts_accumulators_rooms_and_loops)
 {
   check_memory("column sums", columns, "", 1);
