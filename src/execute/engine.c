@@ -829,15 +829,15 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 }
 
 /* Figures of the plan that a terminal would run. */
-tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
-                        tsr__peak *peak, tsr__error *error)
+tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr__costs *out,
+                        tsr__error *error)
 {
   tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_to_inspect(scope, roots, count, &plan, error);
   const tsr__num *params = engine->trace.params;
-  if (!status) status = tsr__plan_figures(scope, plan, params, out, peak, error);
+  if (!status) status = tsr__plan_figures(scope, plan, params, out, error);
   release_inspected_plan(engine, plan);
   return status;
 }

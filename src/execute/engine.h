@@ -111,10 +111,9 @@ tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 tsr_status tsr__plan_overlaps(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 typedef struct tsr__exec tsr__exec;
 const tsr__overlaps *tsr__exec_overlaps(const tsr__exec *exec, int node, const tsr__reshard *move);
-/* The figures of a run of the plan with the numbers of a program, and what is in memory at its
- * peak (figures.c). */
+/* The costs of a run of the plan with the numbers of a program (figures.c). */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
-                             tsr_figures *out, tsr__peak *peak, tsr__error *error);
+                             tsr__costs *out, tsr__error *error);
 /* The bytes that the plan's explanation says it moves. A scan counts each step's, a switch those
  * of the body that moves most, and a while one turn's, since only its elements say how many
  * there are. */

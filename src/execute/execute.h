@@ -246,15 +246,16 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error);
 
-/* The arrays at the peak of a plan, the largest first, in memory of a scope. */
-typedef struct tsr__peak {
-  tsr_peak_array *arrays;
-  int count, capacity;
-} tsr__peak;
+/* The figures of a plan, and the arrays at its peak, the largest first, in memory of a scope. */
+typedef struct tsr__costs {
+  tsr_figures figures;
+  tsr_peak_array *peak;
+  int count, capacity; /* of `peak` */
+} tsr__costs;
 
-/* The figures of a program of these roots, and the arrays at its peak; nothing is run. */
-tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
-                        tsr__peak *peak, tsr__error *error);
+/* The costs of a program of these roots; nothing is run. */
+tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr__costs *out,
+                        tsr__error *error);
 
 /* Counts for tests and explain: how many kernels and steps of each kind a program of these roots
  * takes. */

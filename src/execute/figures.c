@@ -4,7 +4,7 @@
  *            product of a dot
  *   moves    by kind: the notes of the plan, those that travel together as one
  *   memory   by step: what is made is there from its step to the last that reads it
- *   peak     memory once more: what is there at the step that needs the most
+ *   peak     memory once more: the arrays at the step that needs the most
  *   loops    the figures of a region, as often as it runs: of a scan once a step, of a while once,
  *            as nobody knows how many turns there will be; of a choice the most of any body's
  *
@@ -129,7 +129,7 @@ typedef struct asked {
   const tsr__inner *inner;    /* NULL: a program */
   const tsr__program *around; /* that has the loop */
   int64_t carries;            /* the first arguments, which nobody else holds */
-  tsr__peak *peak;            /* lists what is in memory at the peak; NULL: nobody asks */
+  tsr__costs *costs;          /* that list the arrays at the peak; NULL: nobody asks */
   tsr_runtime *rt;
   tsr__arena *scratch;
   tsr__error *error;
@@ -153,7 +153,7 @@ typedef struct memory {
   tsr_figures *out;
   int step;
   int worst;  /* the step that needs the most; -1: none needs more than the arguments */
-  bool lists; /* `worst` is known: what is there then is listed */
+  bool lists; /* `worst` is known, and its arrays are listed */
 } memory;
 
 static tsr_status count_plan(const asked *of, tsr_figures *out);
@@ -298,18 +298,18 @@ static tsr_status take_routine_scratch(memory *m, int node)
   return TSR_OK;
 }
 
-/* ---- what is there at the peak ---- */
+/* ---- the peak ---- */
 
 /* Makes room for one more array. False: no memory. */
-static bool grow_peak(tsr__peak *peak, tsr__arena *arena)
+static bool grow_peak(tsr__costs *costs, tsr__arena *arena)
 {
-  if (peak->count < peak->capacity) return true;
-  int capacity = 2 * peak->capacity + 16;
+  if (costs->count < costs->capacity) return true;
+  int capacity = 2 * costs->capacity + 16;
   tsr_peak_array *arrays = tsr__arena_raw(arena, (size_t)capacity * sizeof *arrays);
   if (!arrays) return false;
-  if (peak->count) memcpy(arrays, peak->arrays, (size_t)peak->count * sizeof *arrays);
-  peak->arrays = arrays;
-  peak->capacity = capacity;
+  if (costs->count) memcpy(arrays, costs->peak, (size_t)costs->count * sizeof *arrays);
+  costs->peak = arrays;
+  costs->capacity = capacity;
   return true;
 }
 
@@ -317,7 +317,7 @@ static bool grow_peak(tsr__peak *peak, tsr__arena *arena)
 static void list_array(const asked *of, const tsr__program *program, int node, const char *role,
                        int64_t bytes)
 {
-  tsr__peak *peak = of->peak;
+  tsr__costs *costs = of->costs;
   const tsr__gnode *g = &program->nodes[node];
   tsr_shape shape = tsr__gnode_shape(g);
   tsr__text type;
@@ -325,16 +325,16 @@ static void list_array(const asked *of, const tsr__program *program, int node, c
   tsr__text_init(&type, &of->rt->heap);
   tsr__type_add(&type, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
   const char *text = tsr__arena_text(of->scratch, tsr__text_get(&type), type.length);
-  bool failed = type.failed || !text || !grow_peak(peak, of->scratch);
+  bool failed = type.failed || !text || !grow_peak(costs, of->scratch);
   tsr__text_free(&type);
   if (failed) no_memory_for_figures(of->error);
   else
-    peak->arrays[peak->count++] = (tsr_peak_array){ bytes, role, text, tsr__ops[g->op].name,
+    costs->peak[costs->count++] = (tsr_peak_array){ bytes, role, text, tsr__ops[g->op].name,
                                                     program->sites ? program->sites[node] : NULL };
 }
 
-/* Lists what a region's step has of the carries of the step before: a carry that was given up and
- * read is gone. */
+/* Lists the carries of the step before that a region's step still has: a carry that was given up
+ * and read is gone. */
 static void list_carries(const memory *m)
 {
   const asked *of = m->of;
@@ -352,7 +352,7 @@ static void list_carries(const memory *m)
   }
 }
 
-/* Lists what is held at a step, but for its scratch memory. A region's arguments are operands of
+/* Lists the arrays of a step, but for its scratch memory. A region's arguments are operands of
  * its loop, and its carries are the step's before. */
 static void list_held(const memory *m)
 {
@@ -410,11 +410,11 @@ static asked ask_region(const memory *m, int i)
   inner.inner = region;
   inner.around = &parts->program;
   inner.carries = asks ? 0 : attr->carries;
-  inner.peak = NULL;
+  inner.costs = NULL;
   return inner;
 }
 
-/* Lists the slices of a loop's step, and what is there at the peak of its region `worst`. */
+/* Lists the slices of a loop's step, and the arrays at the peak of its region `worst`. */
 static tsr_status list_loop(const memory *m, int node, int worst, int64_t steps)
 {
   const tsr__program *program = &m->plan->parts.program;
@@ -422,7 +422,7 @@ static tsr_status list_loop(const memory *m, int node, int worst, int64_t steps)
   const tsr__loop_attr *attr = tsr__attr_of(program, g);
   asked inner = ask_region(m, worst);
   tsr_figures again;
-  inner.peak = m->of->peak;
+  inner.costs = m->of->costs;
   for (int i = (int)attr->carries; i < attr->carries + attr->slices; i++) {
     int operand = tsr__in(program, g, i);
     list_array(m->of, program, operand, "slice", local_bytes(program, operand) / steps);
@@ -619,24 +619,24 @@ static tsr_status count_plan(const asked *of, tsr_figures *out)
   }
   count_planned_moves(&plan->parts, out);
   tsr_status status = count_memory(&m);
-  return status || !of->peak ? status : list_peak(of, m.worst);
+  return status || !of->costs ? status : list_peak(of, m.worst);
 }
 
 /* `out` is written on success alone. */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
-                             tsr_figures *out, tsr__peak *peak, tsr__error *error)
+                             tsr__costs *out, tsr__error *error)
 {
+  tsr__costs costs = { .count = 0 };
   asked all = { .plan = plan,
                 .params = params,
-                .peak = peak,
+                .costs = &costs,
                 .rt = scope->rt,
                 .scratch = &scope->arena,
                 .error = error };
-  tsr_figures figures;
-  tsr_status status = count_plan(&all, &figures);
+  tsr_status status = count_plan(&all, &costs.figures);
   if (status) return status;
-  *out = figures;
-  if (peak->count) qsort(peak->arrays, (size_t)peak->count, sizeof *peak->arrays, larger_first);
+  if (costs.count) qsort(costs.peak, (size_t)costs.count, sizeof *costs.peak, larger_first);
+  *out = costs;
   return TSR_OK;
 }
 

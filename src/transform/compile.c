@@ -16,8 +16,7 @@ struct tsr_compiled {
   tsr_function *function;
   const tsr__traced *traced; /* NULL: it could not be compiled, and `text` says why */
   const char *text;
-  tsr_figures figures;
-  tsr__peak peak;
+  tsr__costs costs;
 };
 
 /* A leaf without a value: it can be traced, planned and asked for its type, and not run. On an
@@ -44,12 +43,12 @@ tsr_array *tsr_abstract_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape,
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* Adds the largest arrays at the peak, and how many more there are. */
-static void add_peak(const tsr__peak *peak, tsr__text *out)
+static void add_peak(const tsr__costs *costs, tsr__text *out)
 {
   enum { LISTED = 8 };
   int64_t rest = 0;
-  for (int i = 0; i < peak->count; i++) {
-    const tsr_peak_array *a = &peak->arrays[i];
+  for (int i = 0; i < costs->count; i++) {
+    const tsr_peak_array *a = &costs->peak[i];
     if (i >= LISTED) rest += a->bytes;
     if (i >= LISTED) continue;
     tsr__text_add(out, "  %lld bytes: %s %s of %s", (long long)a->bytes, a->role, a->type,
@@ -57,13 +56,13 @@ static void add_peak(const tsr__peak *peak, tsr__text *out)
     if (a->site) tsr__text_add(out, " at %s", tsr__site_file(a->site));
     tsr__text_add(out, "\n");
   }
-  if (peak->count > LISTED)
-    tsr__text_add(out, "  %lld bytes: %d smaller arrays\n", (long long)rest, peak->count - LISTED);
+  if (costs->count > LISTED)
+    tsr__text_add(out, "  %lld bytes: %d smaller arrays\n", (long long)rest, costs->count - LISTED);
 }
 
 static void add_figures(const tsr_compiled *c, tsr__text *out)
 {
-  const tsr_figures *f = &c->figures;
+  const tsr_figures *f = &c->costs.figures;
   tsr__text_add(out, "%s: %lld flops, %lld per device; %d kernel%s, ", c->function->name,
                 (long long)f->flops, (long long)f->device_flops, f->kernels,
                 f->kernels == 1 ? "" : "s");
@@ -71,7 +70,7 @@ static void add_figures(const tsr_compiled *c, tsr__text *out)
   tsr__text_add(out,
                 "memory per device: %lld bytes of arguments, %lld of results, %lld at the peak\n",
                 (long long)f->argument_bytes, (long long)f->result_bytes, (long long)f->peak_bytes);
-  add_peak(&c->peak, out);
+  add_peak(&c->costs, out);
   for (int k = 0; k < f->kind_count; k++)
     tsr__text_add(out, "%d %s: %lld bytes\n", f->kinds[k].count, f->kinds[k].kind,
                   (long long)f->kinds[k].bytes);
@@ -130,7 +129,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
   tsr_array *made = t ? tsr__call_trace(scope, t, &a.leaves, site) : NULL;
   made = tsr__or_no_memory(scope, made, "tsr_compile", site);
   if (!t || made->inert || !tsr__leaves_of(&scope->arena, made, &roots)) return;
-  tsr_status status = tsr__figures(scope, roots.at, roots.count, &c->figures, &c->peak, &error);
+  tsr_status status = tsr__figures(scope, roots.at, roots.count, &c->costs, &error);
   const char *text = status ? NULL : write_text(c, roots.at, roots.count, &error);
   if (error.status) tsr__fail(scope, site, error.status, "tsr_compile: %s", error.text);
   if (error.status) return;
@@ -157,14 +156,14 @@ tsr_compiled *tsr_compile_at(tsr_function *f, tsr_array *const *arguments, int c
 
 tsr_figures tsr_compiled_figures(const tsr_compiled *c)
 {
-  return c && c->traced ? c->figures : (tsr_figures){ 0 };
+  return c && c->traced ? c->costs.figures : (tsr_figures){ 0 };
 }
 
 const tsr_peak_array *tsr_compiled_peak(const tsr_compiled *c, int *count)
 {
   bool made = c && c->traced;
-  if (count) *count = made ? c->peak.count : 0;
-  return made ? c->peak.arrays : NULL;
+  if (count) *count = made ? c->costs.count : 0;
+  return made ? c->costs.peak : NULL;
 }
 
 /* Of what could not be compiled the message of its scope, so that printing the text tells why. */
