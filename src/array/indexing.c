@@ -147,8 +147,9 @@ static tsr_array *filled(tsr_array *like, tsr_operand fill, const char *site)
 
 static tsr_array *look(tsr__op op, tsr_array *x, tsr_array *at, int dim, const char *site)
 {
-  return tsr__make(NULL, op, TSR__IN(x, at), &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) },
-                   site);
+  tsr__span_attr span = { .dim = dim };
+  tsr__ask ask = { .attr = &span, .attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes };
+  return tsr__make(NULL, op, TSR__IN(x, at), &ask, site);
 }
 
 static tsr_array *within(tsr_array *at, const tsr__within_attr *attr, const char *site)

@@ -50,7 +50,8 @@ typedef struct tsr__reduce_attr {
 } tsr__reduce_attr;
 
 typedef struct tsr__dim_attr {
-  int64_t dim; /* iota: the dim that it counts along; take: of the table; concat: that grows */
+  /* iota: that it counts along; take_along_dim: of the table; concat: that grows */
+  int64_t dim;
 } tsr__dim_attr;
 
 /* `dim` of this and the next struct is read as that of tsr__dim_attr. */
@@ -97,14 +98,19 @@ typedef struct tsr__pad_attr {
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
 } tsr__pad_attr;
 
+/* Where indices look. Table and indices share the first `batch` dims, so that each element of
+ * these has indices of its own; `dim` comes after them.
+ *
+ *   table [b, 5, 4]   indices [b, 2]   batch 1, dim 1    out[i, j, k] = table[i, index[i, j], k] */
 typedef struct tsr__span_attr {
   int64_t dim, more; /* an index counts through the dim and the `more` dims after it as one */
+  int64_t batch;
 } tsr__span_attr;
 
 typedef struct tsr__scatter_attr {
-  int64_t dim, more; /* those of tsr__span_attr */
-  int64_t how;       /* tsr_scatter_how */
-  int64_t drops;     /* an index out of range is left out, instead of an error */
+  int64_t dim, more, batch; /* those of tsr__span_attr */
+  int64_t how;              /* tsr_scatter_how */
+  int64_t drops;            /* an index out of range is left out, instead of an error */
 } tsr__scatter_attr;
 
 enum tsr__within {

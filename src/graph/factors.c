@@ -65,16 +65,17 @@ static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
   return out->count++;
 }
 
-/* How many dims of an array of `rank` a letter stands for, `d` of them before it. '.' takes what
- * is left, so letters behind it would find nothing: it stands last, or alone. */
+/* How many dims of an array of `rank` a letter stands for, `d` of them before it. '.' and 's' take
+ * what is left, so letters behind them would find nothing: they stand last, or alone. */
 static int span_of(const tsr__factors *f, char letter, int rank, int d)
 {
   switch (letter) {
   case '.': return rank - d;
-  case 'a': return tsr__dim_of(f->program, f->node);
+  case 'g': return tsr__batch_of(f->program, f->node);
+  case 'a': return tsr__dim_of(f->program, f->node) - tsr__batch_of(f->program, f->node);
   case 'b': return rank - tsr__dim_of(f->program, f->node) - tsr__more_of(f->program, f->node) - 1;
   case 't': return 1 + tsr__more_of(f->program, f->node);
-  case 's': return rank;
+  case 's': return rank - d;
   default: return 1;
   }
 }

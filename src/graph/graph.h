@@ -507,12 +507,27 @@ static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *nod
   return (int)attr->dim;
 }
 
+/* Of look-ups and scatters their tsr__span_attr, with which that of a scatter begins; else NULL. */
+static inline const tsr__span_attr *tsr__span_of(const tsr__program *program,
+                                                 const tsr__gnode *node)
+{
+  int family = tsr__ops[node->op].attr;
+  if (family != TSR__ATTR_SPAN && family != TSR__ATTR_SCATTER) return NULL;
+  return tsr__attr_of(program, node);
+}
+
 /* How many dims behind tsr__dim_of are one with it. */
 static inline int tsr__more_of(const tsr__program *program, const tsr__gnode *node)
 {
-  int family = tsr__ops[node->op].attr;
-  if (family != TSR__ATTR_SPAN && family != TSR__ATTR_SCATTER) return 0;
-  return (int)((const tsr__span_attr *)(const void *)(program->attrs + node->attr))->more;
+  const tsr__span_attr *span = tsr__span_of(program, node);
+  return span ? (int)span->more : 0;
+}
+
+/* How many dims operand 0 and the indices have in common, before all others. */
+static inline int tsr__batch_of(const tsr__program *program, const tsr__gnode *node)
+{
+  const tsr__span_attr *span = tsr__span_of(program, node);
+  return span ? (int)span->batch : 0;
 }
 
 static inline const tsr__dot_attr *tsr__dot_of(const tsr__program *program, const tsr__gnode *node)

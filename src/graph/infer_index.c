@@ -1,42 +1,60 @@
 /* Shapes of looking into tables, and of scattering.
  *
- *   take      table [A, t, B] at indices [S]     -> [A, S, B]     t: a dim, or some dims as one
+ *   take      table [G, A, t, B] at indices [G, S]     -> [G, A, S, B]
  *   along     table [A, t, B] at indices [A, i, B] -> [A, i, B]
- *   scatter   [A, t, B] at indices [S], updates [A, S, B] -> [A, t, B] */
+ *   scatter   [G, A, t, B] at indices [G, S], updates [G, A, S, B] -> [G, A, t, B]
+ *
+ * t is a dim, or some dims as one. G are the batch dims, each element of which has indices of its
+ * own. */
 #include "graph/infer_inner.h"
 
-/* The dims that an attribute names of a table: from `dim` to before the returned one. */
-static int dims_end(tsr__op op, const void *attr)
+/* The rank of what lies at indices. */
+static int found_rank(const tsr__type *table, const tsr__type *index, const tsr__span_attr *span)
 {
-  const tsr__span_attr *span = attr;
-  /* Both families begin with the dim; only one of them has `more`. */
-  const tsr__dim_attr *one = attr;
-  bool many = tsr__ops[op].attr == TSR__ATTR_SPAN || tsr__ops[op].attr == TSR__ATTR_SCATTER;
-  return (int)(many ? span->dim + span->more : one->dim) + 1;
+  return (int)(table->rank - span->more - 1 + index->rank - span->batch);
 }
 
 /* What lies at indices: the table's dims before and behind, and theirs between. */
-static tsr_shape found_shape(const tsr__type *table, const tsr__type *index, int dim, int end)
+static tsr_shape found_shape(const tsr__type *table, const tsr__type *index,
+                             const tsr__span_attr *span)
 {
-  tsr_shape shape = { .rank = table->rank - (end - dim) + index->rank };
-  int at = 0;
+  tsr_shape shape = { .rank = found_rank(table, index, span) };
+  int at = 0, dim = (int)span->dim, end = dim + (int)span->more + 1;
   for (int d = 0; d < dim; d++) shape.dims[at++] = dim_of(table, d);
-  for (int d = 0; d < index->rank; d++) shape.dims[at++] = dim_of(index, d);
+  for (int d = (int)span->batch; d < index->rank; d++) shape.dims[at++] = dim_of(index, d);
   for (int d = end; d < table->rank; d++) shape.dims[at++] = dim_of(table, d);
   return shape;
+}
+
+/* A dim of a table is known to be good; whether the dims behind it are that are one with it, and
+ * whether the batch dims are those of the indices, too. */
+static tsr_status check_span(tsr__op op, tsr__types in, const tsr__span_attr *span,
+                             tsr__error *error)
+{
+  const tsr__type *table = &in.at[0], *index = &in.at[1];
+  if (span->more < 0 || span->more >= table->rank - span->dim)
+    return no_such_dim(op, table, span->dim + span->more, error);
+  bool fits = span->batch >= 0 && span->batch <= span->dim && span->batch <= index->rank;
+  for (int d = 0; fits && d < span->batch; d++) fits = dim_of(table, d) == dim_of(index, d);
+  if (fits) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the first %lld dims of %s and of the indices %s differ, expected "
+                        "the same before dim %lld",
+                        tsr__ops[op].name, (long long)span->batch, text_of(table).text,
+                        text_of(index).text, (long long)span->dim);
 }
 
 tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                            tsr__error *error)
 {
-  const tsr__dim_attr *attr = asked_attr(op, ask);
+  const tsr__span_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
   const char *name = tsr__ops[op].name;
-  int64_t first = attr->dim;
-  if (first < 0 || first >= table->rank || dims_end(op, attr) > table->rank)
-    return no_such_dim(op, table, first, error);
-  /* The dim is known to be good from here on, so differences of ranks cannot be negative. */
-  int dim = (int)first, end = dims_end(op, attr), rank = table->rank - (end - dim) + index->rank;
+  int64_t dim = attr->dim;
+  if (dim < 0 || dim >= table->rank) return no_such_dim(op, table, dim, error);
+  if (check_span(op, in, attr, error)) return error->status;
+  /* The dims are known to be good from here on, so differences of ranks cannot be negative. */
+  int rank = found_rank(table, index, attr);
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(
         error, TSR_ESHAPE,
@@ -46,10 +64,10 @@ tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
    * others. */
   if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_%s: %s cannot be indexed along dim %d by indices whose number is "
+                          "tsr_%s: %s cannot be indexed along dim %lld by indices whose number is "
                           "known only at run time; take along dim 0",
-                          name, text_of(table).text, dim);
-  *out = found_shape(table, index, dim, end);
+                          name, text_of(table).text, (long long)dim);
+  *out = found_shape(table, index, attr);
   return TSR_OK;
 }
 
@@ -77,12 +95,14 @@ tsr_status tsr__shape_scatter(tsr__op op, tsr__types in, const tsr__ask *ask, ts
 {
   const tsr__scatter_attr *attr = asked_attr(op, ask);
   const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
+  const tsr__span_attr span = { .dim = attr->dim, .more = attr->more, .batch = attr->batch };
   if (tsr__shape_along(op, in, ask, out, error)) return error->status;
-  int dim = (int)attr->dim, end = dims_end(op, attr), rank = x->rank - (end - dim) + at->rank;
+  if (check_span(op, in, &span, error)) return error->status;
+  int rank = found_rank(x, at, &span);
   tsr_shape found = { .rank = 0 };
   /* Too many dims are reported as updates that do not fit: none could. */
-  bool fits = end <= x->rank && rank <= TSR_MAX_RANK;
-  if (fits) found = found_shape(x, at, dim, end);
+  bool fits = rank <= TSR_MAX_RANK;
+  if (fits) found = found_shape(x, at, &span);
   fits = fits && rank == updates->rank;
   for (int d = 0; fits && d < rank; d++) fits = dim_of(updates, d) == found.dims[d];
   if (fits) return TSR_OK;

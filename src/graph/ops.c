@@ -19,7 +19,7 @@ _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
                    sizeof(tsr__blocks_attr) == 32 * TSR_MAX_RANK,
                "nor in those of products");
 
-_Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
+_Static_assert(sizeof(tsr__span_attr) == 24 && sizeof(tsr__scatter_attr) == 40 &&
                    sizeof(tsr__within_attr) == 24 &&
                    sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 16 && sizeof(tsr__tap_attr) == 48 &&
                    sizeof(tsr__custom_attr) == 24,

@@ -132,6 +132,7 @@ static void add_span(const tsr__program *program, const tsr__gnode *node, tsr__t
   int more = tsr__more_of(program, node);
   add_dim(program, node, out);
   if (more) tsr__text_add(out, "..%d", tsr__dim_of(program, node) + more);
+  if (tsr__batch_of(program, node)) tsr__text_add(out, ", batch %d", tsr__batch_of(program, node));
 }
 
 /* How two updates of one place meet, and whether places out of range are dropped. */

@@ -47,10 +47,12 @@ FIELDS(order_fields) = { FIELD(order, dims, U8, TSR_MAX_RANK, 0, LAST), END };
 FIELDS(pad_fields) = { FIELD(pad, low, I64, TSR_MAX_RANK, -FAR, FAR),
                        FIELD(pad, high, I64, TSR_MAX_RANK, -FAR, FAR), END };
 FIELDS(span_fields) = { FIELD(span, dim, I64, 1, 0, LAST), FIELD(span, more, I64, 1, 0, LAST),
-                        END };
-FIELDS(scatter_fields) = { FIELD(scatter, dim, I64, 1, 0, LAST),
-                           FIELD(scatter, more, I64, 1, 0, LAST), FIELD(scatter, how, I64, 1, 0, 4),
-                           FIELD(scatter, drops, I64, 1, 0, 1), END };
+                        FIELD(span, batch, I64, 1, 0, LAST), END };
+FIELDS(scatter_fields) = {
+  FIELD(scatter, dim, I64, 1, 0, LAST),   FIELD(scatter, more, I64, 1, 0, LAST),
+  FIELD(scatter, batch, I64, 1, 0, LAST), FIELD(scatter, how, I64, 1, 0, 4),
+  FIELD(scatter, drops, I64, 1, 0, 1),    END
+};
 FIELDS(within_fields) = { FIELD(within, size, I64, 1, 0, FAR), FIELD(within, dim, I64, 1, 0, LAST),
                           FIELD(within, whom, I64, 1, 0, TSR__WITHIN_SIZES), END };
 FIELDS(dot_fields) = { FIELD(dot, left, U8, TSR_MAX_RANK, 0, 2 * TSR_MAX_RANK),

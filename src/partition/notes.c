@@ -299,7 +299,8 @@ static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t coun
   if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
   if (attr->how == TSR_SCATTER_ADD && tsr__dtype_rounds(dtype))
     return tsr__wire_bytes(TSR__ACCUM_SUM_ROWS, (int)dtype, count);
-  for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) {
+  for (int64_t d = 0; d <= attr->dim + attr->more; d++) {
+    if (d >= attr->batch && d < attr->dim) continue; /* the same updates, one after the other */
     tsr__dim_part(m->at, (int)d, m->node->dims[d], position, &start, &size);
     places *= size;
   }

@@ -134,7 +134,7 @@ tsr__grad_fn tsr__grad_slice, tsr__grad_transpose, tsr__grad_broadcast, tsr__gra
 tsr__grad_fn tsr__grad_sum, tsr__grad_mean, tsr__grad_var, tsr__grad_std, tsr__grad_extreme,
     tsr__grad_prod;
 tsr__grad_fn tsr__grad_cumsum, tsr__grad_sort, tsr__grad_top_k, tsr__grad_scatter, tsr__grad_take,
-    tsr__grad_take_along, tsr__grad_gather, tsr__grad_dynamic_slice, tsr__grad_dynamic_update;
+    tsr__grad_take_along, tsr__grad_dynamic_slice, tsr__grad_dynamic_update;
 tsr__grad_fn tsr__grad_cumprod, tsr__grad_cummax, tsr__grad_cummin;
 tsr__grad_fn tsr__grad_dot, tsr__grad_sum_to;
 tsr__grad_fn tsr__grad_scan, tsr__grad_switch;

@@ -115,8 +115,8 @@ tsr_array *tsr__batch_spread(const node *x)
                              tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)), x->site);
 }
 
-/* Places in all elements as places in each. */
-/* Of argmin and argmax in groups. Below 0 stands for a group without elements, and stays so. */
+/* Places in all elements as places in each, of argmin and argmax in groups. Below 0 stands for a
+ * group without elements, and stays so. */
 static tsr_array *own_places(const node *x, tsr_array *at)
 {
   const tsr__program *program = x->batch->replay.program;
@@ -125,6 +125,16 @@ static tsr_array *own_places(const node *x, tsr_array *at)
   tsr_array *none = tsr_lt_at(at, TSR_OPERAND(0), x->site);
   tsr_array *own = tsr_mod_at(at, TSR_OPERAND(count ? count : 1), x->site);
   return tsr_where_at(none, TSR_OPERAND(at), TSR_OPERAND(own), x->site);
+}
+
+/* Numbers below `size` of each element as numbers of all elements, i64. */
+static tsr_array *numbered_through(const node *x, tsr_array *at, int64_t size)
+{
+  tsr_shape front = { .rank = at->shape.rank, .dims = { x->batch->size } };
+  for (int d = 1; d < front.rank; d++) front.dims[d] = 1;
+  tsr_array *first =
+      tsr_iota_at(x->batch->replay.scope, TSR_I64, front, 0, (tsr_sharding){ 0 }, x->site);
+  return tsr_add_at(at, TSR_OPERAND(tsr_mul_at(first, TSR_OPERAND(size), x->site)), x->site);
 }
 
 /* Each element has groups of its own, behind those of the one before. */
@@ -144,7 +154,7 @@ static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
   repeat_all(x);
   tsr_array *codes = tsr_cast_at(x->in[2], TSR_I64, x->site);
   tsr_array *none = tsr_lt_at(codes, TSR_OPERAND(0), x->site);
-  tsr_array *own = tsr__batch_numbered(x, codes, groups);
+  tsr_array *own = numbered_through(x, codes, groups);
   x->in[2] = tsr_where_at(none, TSR_OPERAND(codes), TSR_OPERAND(own), x->site);
   attr->groups *= size;
   attr->dims = (UINT32_C(1) << x->in[0]->shape.rank) - 1;

@@ -56,8 +56,6 @@ const void *tsr__batch_attr(const tsr__batched *x);
 /* The row on the operands as they are now, with another attribute and shape. */
 tsr_array *tsr__batch_make(const tsr__batched *x, const void *attr, tsr_shape shape);
 tsr_array *tsr__batch_move(const tsr__batched *x, tsr_array *a, int from, int to);
-/* Numbers below `size` of each element as numbers of all elements, i64. */
-tsr_array *tsr__batch_numbered(const tsr__batched *x, tsr_array *at, int64_t size);
 
 /* Whether there is a named axis in the regions of a node. */
 bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node);

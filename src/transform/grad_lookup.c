@@ -12,58 +12,52 @@ typedef tsr_array array;
  *
  *   z = scatter(x, at, u)  add: x keeps what is due to z, u gets what is due to its place
  */
-static array *zeros(const tsr__pull *p, const array *like)
+static array *zeros_shaped(const tsr__pull *p, tsr_dtype dtype, tsr_shape shape)
 {
-  return tsr_full_at(tsr__home(p->due), tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
-                     (tsr_sharding){ 0 }, p->site);
+  return tsr_full_at(tsr__home(p->due), tsr_operand_int(0), dtype, shape, (tsr_sharding){ 0 },
+                     p->site);
 }
 
-/* Zeros like `like`, and to them what `part` has at the places of `at`. The places were in range
+static array *zeros_as(const tsr__pull *p, const array *a)
+{
+  return zeros_shaped(p, (tsr_dtype)a->dtype, a->shape);
+}
+
+/* Zeros of a shape, and to them what `part` has at the places of `at`. The places were in range
  * when they were read, or the run failed there: `drops` is not needed. */
-static array *added(const tsr__pull *p, array *like, array *at, array *part, tsr__scatter_attr attr)
+static array *added(const tsr__pull *p, tsr_shape shape, array *at, array *part,
+                    tsr__scatter_attr attr)
 {
   /* Exact, so that places which were read more than once know no order (docs/NUMERICS.md). */
   attr.how = TSR_SCATTER_ADD;
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
-  array *in[] = { zeros(p, like), at, part };
+  array *in[] = { zeros_shaped(p, (tsr_dtype)part->dtype, shape), at, part };
   return tsr__make(NULL, TSR__OP_SCATTER, (tsr__operands){ in, 3 }, &ask, p->site);
 }
 
 /* Places are integers: operand 1 is never wanted. */
 void tsr__grad_take(const tsr__pull *p)
 {
-  const tsr__dim_attr *attr = p->attr;
-  tsr__scatter_attr to = { .dim = attr->dim };
-  tsr__give(p, 0, added(p, p->in[0], p->in[1], p->due, to));
-}
-
-void tsr__grad_gather(const tsr__pull *p)
-{
   const tsr__span_attr *attr = p->attr;
-  tsr__scatter_attr to = { .dim = attr->dim, .more = attr->more };
-  tsr__give(p, 0, added(p, p->in[0], p->in[1], p->due, to));
+  tsr__scatter_attr to = { .dim = attr->dim, .more = attr->more, .batch = attr->batch };
+  tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
 }
 
-/* Places along a dim, line by line, as places of all dims in C order. */
+static array *moved_dim(const tsr__pull *p, array *a, int from, int to)
+{
+  return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, p->site);
+}
+
+/* Each line has indices of its own: the dim comes last, and all others are batch dims. */
 array *tsr__put_along(const tsr__pull *p, array *like, array *at, int dim)
 {
-  tsr_scope *scope = tsr__home(p->due);
-  tsr__scatter_attr to = { .more = like->shape.rank - 1 };
-  /*   like [2,3], dim 1, at [2,1] = 2     place = i * 3 + at      2
-   *                                 0                             3
-   *
-   * One scatter into all dims as one, where a scatter along a dim would write whole lines. */
-  int64_t stride = 1;
-  if (at->inert) return at;
-  array *place = NULL;
-  for (int d = like->shape.rank - 1; d >= 0; d--) {
-    array *index = at;
-    if (d != dim) index = tsr_iota_at(scope, TSR_I64, at->shape, d, (tsr_sharding){ 0 }, p->site);
-    index = tsr_mul_at(index, tsr_operand_int(stride), p->site);
-    place = place ? tsr_add_at(place, tsr_operand_array(index), p->site) : index;
-    stride *= like->shape.dims[d];
-  }
-  return added(p, like, place, p->due, to);
+  int last = like->shape.rank - 1;
+  tsr__scatter_attr to = { .dim = last, .batch = last };
+  tsr_shape shape = like->shape;
+  for (int d = dim; d < last; d++) shape.dims[d] = like->shape.dims[d + 1];
+  shape.dims[last] = like->shape.dims[dim];
+  array *out = added(p, shape, moved_dim(p, at, dim, last), moved_dim(p, p->due, dim, last), to);
+  return moved_dim(p, out, last, dim);
 }
 
 void tsr__grad_take_along(const tsr__pull *p)
@@ -86,21 +80,21 @@ static array *taken(const tsr__pull *p, array *from)
   int64_t size = 1;
   for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= p->out->shape.dims[d];
   array *at = p->in[1];
-  if (attr->drops && !size) return zeros(p, p->in[2]);
+  if (attr->drops && !size) return zeros_as(p, p->in[2]);
   /* A place outside would be an error of the gather, so it reads one inside, which is not looked
    * at. */
   if (attr->drops) {
     at = tsr_maximum_at(at, tsr_operand_int(0), p->site);
     at = tsr_minimum_at(at, tsr_operand_int(size - 1), p->site);
   }
-  tsr__ask ask = { TSR__ATTR(tsr__span_attr, .dim = attr->dim, .more = attr->more) };
+  tsr__ask ask = { TSR__ATTR(tsr__span_attr, attr->dim, attr->more, attr->batch) };
   array *found = tsr__make(NULL, TSR__OP_GATHER, TSR__IN(from, at), &ask, p->site);
   if (!attr->drops || found->inert) return found;
   array *there = tsr_eq_at(at, tsr_operand_array(p->in[1]), p->site);
   tsr_shape shape = { .rank = found->shape.rank }; /* there, at the dims that it has in `found` */
   for (int d = 0; d < shape.rank; d++) {
-    int own = d - (int)attr->dim;
-    shape.dims[d] = own >= 0 && own < there->shape.rank ? there->shape.dims[own] : 1;
+    int own = d < attr->batch ? d : d < attr->dim ? shape.rank : d - (int)(attr->dim - attr->batch);
+    shape.dims[d] = own < there->shape.rank ? there->shape.dims[own] : 1;
   }
   return tsr__only(p, tsr_reshape_at(there, shape, p->site), found);
 }
@@ -123,7 +117,8 @@ static array *scattered(const tsr__pull *p, array *x, array *updates, int how)
 static void give_set(const tsr__pull *p)
 {
   tsr_scope *scope = tsr__home(p->due);
-  if (tsr__wants(p, 0)) tsr__give(p, 0, scattered(p, p->due, zeros(p, p->in[2]), TSR_SCATTER_SET));
+  if (tsr__wants(p, 0))
+    tsr__give(p, 0, scattered(p, p->due, zeros_as(p, p->in[2]), TSR_SCATTER_SET));
   if (!tsr__wants(p, 2)) return;
   const tsr_shape *shape = &p->in[2]->shape;
   tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(shape) } };
@@ -199,7 +194,7 @@ void tsr__grad_scatter(const tsr__pull *p)
 
 void tsr__grad_dynamic_slice(const tsr__pull *p)
 {
-  array *none = zeros(p, p->in[0]);
+  array *none = zeros_as(p, p->in[0]);
   tsr__give(p, 0, tsr_dynamic_update_slice_at(none, p->due, p->in[1], p->site));
 }
 
@@ -208,6 +203,6 @@ void tsr__grad_dynamic_update(const tsr__pull *p)
 {
   array *at = p->in[1];
   if (tsr__wants(p, 0))
-    tsr__give(p, 0, tsr_dynamic_update_slice_at(p->due, zeros(p, p->in[2]), at, p->site));
+    tsr__give(p, 0, tsr_dynamic_update_slice_at(p->due, zeros_as(p, p->in[2]), at, p->site));
   if (tsr__wants(p, 2)) tsr__give(p, 2, tsr_dynamic_slice_at(p->due, at, p->in[2]->shape, p->site));
 }

@@ -277,7 +277,7 @@ static tsr_array *random_take(maker *m)
   if (table->shape.rank == 0 || index->shape.rank + table->shape.rank > 5) return random_element(m);
   if (index->dtype != TSR_I64)
     index = tsr__make(m->s, TSR__OP_CAST, TSR__IN(index), &(tsr__ask){ .dtype = TSR_I64 }, NULL);
-  tsr__ask ask = { TSR__ATTR(tsr__dim_attr, .dim = test_range(m->rng, 0, table->shape.rank - 1)) };
+  tsr__ask ask = { TSR__ATTR(tsr__span_attr, .dim = test_range(m->rng, 0, table->shape.rank - 1)) };
   return tsr__make(m->s, TSR__OP_TAKE, TSR__IN(table, index), &ask, NULL);
 }
 

@@ -518,7 +518,7 @@ static tsr_array *random_take(maker *m)
     int i = (int)test_range(m->rng, 0, m->count - 1);
     tsr_array *index = m->made[i], *table = m->made[test_range(m->rng, 0, m->count - 1)];
     if (index->dtype != TSR_I64 || !table->shape.rank || index->shape.rank != 1) continue;
-    tsr__ask ask = { TSR__ATTR(tsr__dim_attr,
+    tsr__ask ask = { TSR__ATTR(tsr__span_attr,
                                .dim = test_range(m->rng, 0, table->shape.rank - 1)) };
     m->used[i] = true;
     for (int j = 0; j < m->count; j++) m->used[j] |= m->made[j] == table;

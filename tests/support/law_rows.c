@@ -215,9 +215,10 @@ static tsr_array *draw_keys(world *w, tsr__op op)
               &(tsr__ask){ TSR__ATTR(tsr__sort_attr, .dim = draw_dim(w)) });
 }
 
-/* Dims of an array that indices are of: one, or for some rows several. */
+/* Dims of an array that indices are of: one, or for some rows several, behind some that the indices
+ * have, too. */
 typedef struct span {
-  int dim, more;
+  int dim, more, batch;
   int64_t size;
 } span;
 
@@ -225,15 +226,17 @@ static span draw_span(world *w, bool several)
 {
   span s = { .dim = draw_dim(w) };
   if (several) s.more = (int)draw(w, 0, w->base.rank - 1 - s.dim);
+  if (several) s.batch = (int)draw(w, 0, s.dim);
   s.size = w->base.dims[s.dim];
   for (int d = s.dim + 1; d <= s.dim + s.more; d++) s.size *= w->base.dims[d];
   return s;
 }
 
-static tsr_shape index_shape(world *w, int64_t size)
+static tsr_shape index_shape(world *w, const span *s)
 {
-  tsr_shape shape = { .rank = (int)draw(w, size ? 0 : 1, 2) };
-  for (int d = 0; d < shape.rank; d++) shape.dims[d] = size ? draw(w, 0, 7) : 0;
+  tsr_shape shape = { .rank = s->batch + (int)draw(w, s->size ? 0 : 1, 2) };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = d < s->batch ? w->base.dims[d] : s->size ? draw(w, 0, 7) : 0;
   return shape;
 }
 
@@ -243,12 +246,12 @@ static tsr_array *draw_take(world *w, tsr__op op)
   bool several = tsr__ops[op].attr == TSR__ATTR_SPAN;
   span s = draw_span(w, several);
   tsr_array *x = operand(w, draw_dtype(w, op), w->base);
-  tsr_shape shape = index_shape(w, s.size);
+  tsr_shape shape = index_shape(w, &s);
   if (tsr__ops[op].each_line) {
     shape = w->base;
     if (s.size) shape.dims[s.dim] = draw(w, 0, 7);
   }
-  tsr__span_attr span_attr = { s.dim, s.more };
+  tsr__span_attr span_attr = { s.dim, s.more, s.batch };
   tsr__dim_attr dim_attr = { s.dim };
   tsr__ask ask = { .attr = &dim_attr, .attr_bytes = sizeof dim_attr };
   if (several) ask = (tsr__ask){ .attr = &span_attr, .attr_bytes = sizeof span_attr };
@@ -262,12 +265,13 @@ static tsr_array *draw_scatter(world *w, tsr__op op)
   tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   tsr__scatter_attr attr = { .dim = s.dim,
                              .more = s.more,
+                             .batch = s.batch,
                              .how = draw(w, TSR_SCATTER_SET, TSR_SCATTER_MAX),
                              .drops = draw(w, 0, 1) };
   if (attr.how == TSR_SCATTER_MUL && tsr__dtype_is_real(dtype)) attr.how = TSR_SCATTER_ADD;
-  tsr_shape at = index_shape(w, s.size), updates = { .rank = 0 };
+  tsr_shape at = index_shape(w, &s), updates = { .rank = 0 };
   for (int d = 0; d < s.dim; d++) updates.dims[updates.rank++] = w->base.dims[d];
-  for (int d = 0; d < at.rank; d++) updates.dims[updates.rank++] = at.dims[d];
+  for (int d = s.batch; d < at.rank; d++) updates.dims[updates.rank++] = at.dims[d];
   for (int d = s.dim + s.more + 1; d < w->base.rank; d++)
     updates.dims[updates.rank++] = w->base.dims[d];
   tsr_array *x = operand(w, dtype, w->base), *u = operand(w, dtype, updates);

@@ -722,8 +722,16 @@ static lines lines_of(const tsr__program *program, const tsr__gnode *g, cell **v
   return l;
 }
 
-/* Elements of lines at indices: those of each line, or the same of all. Some dims of a table may be
- * one. */
+/* Lines that have the same batch dims, and so the same indices. */
+static int64_t lines_alike(const tsr__program *program, const tsr__gnode *g, const lines *l)
+{
+  int64_t batch = 1;
+  for (int d = 0; d < tsr__batch_of(program, g); d++) batch *= l->x->dims[d];
+  return batch ? l->before / batch : 1;
+}
+
+/* Elements of lines at indices: those of each line, or the same of all that have the same batch
+ * dims. Some dims of a table may be one. */
 static void take(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n], *at = &program->nodes[tsr__in(program, g, 1)];
@@ -735,9 +743,10 @@ static void take(const tsr__program *program, int n, cell **value)
     l.along *= l.x->dims[d];
     l.after /= l.x->dims[d] ? l.x->dims[d] : 1;
   }
-  int64_t count = own ? g->dims[dim] : count_of(at);
+  int64_t alike = lines_alike(program, g, &l);
+  int64_t count = own ? g->dims[dim] : count_of(at) * alike / (l.before ? l.before : 1);
   for (int64_t i = 0; i < count_of(g); i++) {
-    int64_t line = i / l.after / count, k = i / l.after % count;
+    int64_t line = i / l.after / count, k = line / alike * count + i / l.after % count;
     int64_t entry = index[own ? i : k].i;
     if (entry < 0) entry += l.along;
     value[n][i] = l.in[(line * l.along + entry) * l.after + i % l.after];
@@ -880,7 +889,8 @@ static void scatter(const tsr__program *program, int n, cell **value)
   bool sums = attr->how == TSR_SCATTER_ADD && naive_is_real(g->dtype);
   const cell *index = value[tsr__in(program, g, 1)], *update = value[tsr__in(program, g, 2)];
   lines l = lines_of(program, g, value);
-  int64_t count = count_of(at);
+  int64_t alike = lines_alike(program, g, &l);
+  int64_t count = count_of(at) * alike / (l.before ? l.before : 1);
   tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = g->dtype };
   for (int64_t d = attr->dim + 1; d <= attr->dim + attr->more; d++) {
     l.along *= g->dims[d];
@@ -892,7 +902,7 @@ static void scatter(const tsr__program *program, int n, cell **value)
     cell now = l.in[i];
     pile_add(&p, TSR__OP_SUM, g->dtype, now);
     for (int64_t j = 0; j < count; j++) {
-      int64_t place = index[j].i < 0 ? index[j].i + l.along : index[j].i;
+      int64_t there = index[b / alike * count + j].i, place = there < 0 ? there + l.along : there;
       cell x = update[(b * count + j) * l.after + a];
       if (place != k) continue;
       if (sums) pile_add(&p, TSR__OP_SUM, g->dtype, x);

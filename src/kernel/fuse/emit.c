@@ -251,7 +251,8 @@ static tsr__kval operand_value(emit *e, int n, int i)
   } else if (tsr__ops[g->op].inserts_dims && i == 1 && program_node(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
     tsr__loadinfo from = tsr__load_aligned(program_node(e, o), program_node(e, o));
-    for (int d = 0; d < from.rank; d++) from.dims[d].dim += tsr__dim_of(e->program, g);
+    int batch = tsr__batch_of(e->program, g), skip = tsr__dim_of(e->program, g) - batch;
+    for (int d = batch; d < from.rank; d++) from.dims[d].dim += skip;
     return widen_value(e, load_pieces(e, o, &from));
   } else {
     hold_value(e, o, load_aligned(e, o));
@@ -335,7 +336,8 @@ static tsr__kval emit_take(emit *e, int n)
                            .dim = tsr__dim_of(e->program, g),
                            .span = tsr__ops[g->op].each_line
                                        ? 1
-                                       : program_node(e, in_of(e, g, 1))->rank };
+                                       : program_node(e, in_of(e, g, 1))->rank -
+                                             tsr__batch_of(e->program, g) };
   return emit_source(e, n, TSR__K_TAKE, info, spread_out(e, operand_value(e, n, 1)).slot);
 }
 

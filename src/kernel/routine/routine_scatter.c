@@ -2,7 +2,8 @@
  * and all updates[.., j, ..] that go there, in order of j.
  *
  *   before x along x after      the operand's shard; a strip is one of `before` and some of `after`
- *   before x count x after      the updates: as many as there are indices
+ *   before x count x after      the updates
+ *   batch x count               the indices; the batch dims are the first of `before`
  *
  * If the dim is sharded, each device takes the updates whose places it holds; if the updates are
  * sharded, devices join their results (scatter_apart.c). Sums of floats are exact and made there,
@@ -63,22 +64,39 @@ int64_t tsr__scatter_width(const tsr__call *call)
   return width ? width : 1;
 }
 
-/* Indices that lie with a part. The indices may be cut, too: each device has its own. */
+int64_t tsr__scatter_batch(const tsr__call *call, const tsr__call_part *part)
+{
+  return tsr__box_count(&part->in[0].box, (int)scatter_attr_of(call)->batch);
+}
+
+/* Indices that lie with a part, of an element of the batch dims. The indices may be cut, too: each
+ * device has its own. */
 static int64_t count_part_indices(const tsr__call *call, const tsr__call_part *part)
 {
-  return tsr__box_count(&part->in[1].box, operand(call, 1)->rank);
+  int64_t batch = tsr__scatter_batch(call, part);
+  return batch ? tsr__box_count(&part->in[1].box, operand(call, 1)->rank) / batch : 0;
+}
+
+/* The first index of the element of the batch dims that a strip lies in. */
+static int64_t first_index(const tsr__strip *s)
+{
+  int64_t batch = tsr__scatter_batch(s->call, s->part);
+  int64_t all = tsr__box_count(&s->part->in[0].box, operand(s->call, 0)->rank);
+  return s->at ? s->at / (all / batch) * count_part_indices(s->call, s->part) : 0;
 }
 
 /* The memory that a strip's work reads and writes; `begin` is 0, `end` all updates, for work that
  * takes them in shares. */
 tsr__scattering tsr__scattering_of(const tsr__strip *s)
 {
+  bool narrow = operand(s->call, 1)->dtype == TSR_I32;
+  const char *at = tsr__cpu_data(s->part->in[1].buffer);
   return (tsr__scattering){ .strip = s,
                             .dtype = tsr__call_dtype(s->call, 0),
                             .attr = scatter_attr_of(s->call),
                             .x = operand(s->call, 0),
-                            .at = tsr__cpu_data(s->part->in[1].buffer),
-                            .narrow = operand(s->call, 1)->dtype == TSR_I32,
+                            .at = at + first_index(s) * (narrow ? 4 : 8),
+                            .narrow = narrow,
                             .updates = tsr__cpu_data(s->part->in[2].buffer),
                             .to = tsr__cpu_data(s->part->out[0].buffer),
                             .outside = (_Atomic bool *)(uintptr_t)s->user,
@@ -458,9 +476,9 @@ tsr__scatter_wrong tsr__scatter_find_wrong(const tsr__call *call)
     if (!tsr__call_here(call, p)) continue;
     tsr__strip strip = { .call = call, .part = &call->parts[p] };
     tsr__scattering a = tsr__scattering_of(&strip);
-    int64_t j = 0;
-    while (j < a.count && is_valid_index(&a, index_of_update(&a, j))) j++;
-    if (j == a.count || position_of_index(call, &call->parts[p], j) >= wrong.position) continue;
+    int64_t j = 0, count = a.count * tsr__scatter_batch(call, strip.part);
+    while (j < count && is_valid_index(&a, index_of_update(&a, j))) j++;
+    if (j == count || position_of_index(call, &call->parts[p], j) >= wrong.position) continue;
     wrong.position = position_of_index(call, &call->parts[p], j);
     wrong.value = index_of_update(&a, j);
   }

@@ -1,7 +1,7 @@
 /* Taking from a table that is sharded along the indexed dims: each device has some of the entries
  * and gives other devices the entries that they look for.
  *
- *   table, cut in 3   [a b][c d][e]        out[a, i, b] = table[a, index[i], b]
+ *   table, cut in 3   [a b][c d][e]        out[g, a, i, b] = table[g, a, index[g, i], b]
  *   indices           3 0 0                of the own entries, else of the device that has them
  *   the first device  d a a                d crosses, a is here
  *
@@ -18,6 +18,7 @@ typedef struct looking {
   const tsr__call *call;
   const tsr__gnode *node, *table;
   int first, last;         /* dims of the table that are looked into, as one */
+  int batch;               /* dims before those that the indices have, too */
   bool each;               /* each element of the result has an index of its own */
   tsr__line_groups groups; /* that together hold the table */
   int64_t *tasks;          /* [part]: before it */
@@ -25,9 +26,10 @@ typedef struct looking {
   tsr__progress progress;
 } looking;
 
-/* The runs of a part of the result: `length` elements, an index each. */
+/* The runs of a part of the result: `length` elements, an index each. `before`: that have the same
+ * batch dims, `middle` indices. */
 typedef struct lines {
-  int64_t middle, after, runs, length;
+  int64_t before, middle, after, runs, length;
 } lines;
 
 /* If each element has its own index (take_along), a run is one element; else a run is all elements
@@ -37,12 +39,13 @@ static lines runs_of_part(const looking *l, int part)
   const tsr_box *box = &l->call->parts[part].out[0].box;
   /* The number of dims of the result that stand for the indexed dims: as many as the index has. */
   int rank = l->node->rank, span = rank - l->table->rank + l->last - l->first + 1;
-  lines s = { 1, 1, 1, 1 };
+  lines s = { 1, 1, 1, 1, 1 };
   if (l->each) span = 1;
   for (int d = 0; d < rank; d++) {
     s.runs *= box->size[d];
     if (d >= l->first + span) s.after *= box->size[d];
     else if (d >= l->first) s.middle *= box->size[d];
+    else if (d >= l->batch) s.before *= box->size[d];
   }
   if (l->each) return s;
   s.length = s.after;
@@ -54,7 +57,7 @@ static lines runs_of_part(const looking *l, int part)
 static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
 {
   const int64_t *index = tsr__cpu_data(l->call->parts[part].in[1].buffer);
-  return index[l->each ? u : u % s->middle];
+  return index[l->each ? u : u / s->middle / s->before * s->middle + u % s->middle];
 }
 
 static int64_t count_entries(const looking *l)
@@ -103,9 +106,11 @@ static tsr_status check_indices(looking *l, tsr__error *error)
   int64_t limit = count_entries(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
     lines s = runs_of_part(l, p);
-    /* The same indices serve all elements before the dim: one round of them is enough. */
-    int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
-    for (int64_t u = 0; u < runs; u++) {
+    for (int64_t u = 0; u < s.runs; u++) {
+      /* The same indices serve all elements between batch dims and the dim: the first round of them
+       * is enough. */
+      if (!l->each && u / s.middle % s.before) u += s.middle * (s.before - 1);
+      if (u >= s.runs) break;
       int64_t index = index_at(l, &s, p, u);
       if (index >= -limit && index < limit) continue;
       int64_t position = position_of_run(l, p, u * s.length);
@@ -350,6 +355,7 @@ tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
                 .node = node,
                 .table = &call->program->nodes[tsr__in(call->program, node, 0)],
                 .first = tsr__call_dim(call),
+                .batch = tsr__batch_of(call->program, node),
                 .each = tsr__ops[node->op].each_line,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   l.last = l.first + tsr__more_of(call->program, node);

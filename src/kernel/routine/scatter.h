@@ -52,6 +52,8 @@ typedef void tsr__take_fn(void *user, const int64_t *place, const tsr__reals *x)
 void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user);
 void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user);
 
+/* Elements of the batch dims that lie with a part; each has indices of its own. */
+int64_t tsr__scatter_batch(const tsr__call *call, const tsr__call_part *part);
 /* The most lines that a strip may have, and the number of dims after the first that are one with
  * it. */
 int64_t tsr__scatter_width(const tsr__call *call);

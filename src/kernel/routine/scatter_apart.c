@@ -372,6 +372,12 @@ tsr__sides tsr__scatter_sides(const apart *job, int part)
                          dim + tsr__scatter_more(job->call));
 }
 
+int64_t tsr__scatter_places(const apart *job, int part)
+{
+  return tsr__scatter_batch(job->call, &job->call->parts[part]) *
+         tsr__scatter_sides(job, part).along;
+}
+
 /* The number of a part's update among all of them. */
 static int64_t number_of_update(const apart *job, int part, int64_t j)
 {
@@ -393,12 +399,15 @@ static void find_last(apart *job, int part)
 {
   tsr__strip strip = { .call = job->call, .part = &job->call->parts[part] };
   tsr__scattering a = tsr__scattering_of(&strip);
-  for (int64_t t = 0; t < tsr__scatter_sides(job, part).along; t++) job->last[part][t] = -1;
-  for (int64_t j = 0; j < a.count; j++) {
+  const int64_t along = tsr__scatter_sides(job, part).along;
+  const int64_t all = a.count * tsr__scatter_batch(job->call, strip.part);
+  for (int64_t t = 0; t < tsr__scatter_places(job, part); t++) job->last[part][t] = -1;
+  for (int64_t j = 0; j < all; j++) {
     int64_t place = tsr__scatter_place(&a, j), number = number_of_update(job, part, j);
+    int64_t *last = &job->last[part][j / a.count * along];
     /* The number decides, not the order of the loop: a part's updates may be sharded along any of
      * the indices' dims. */
-    if (place >= 0 && number > job->last[part][place]) job->last[part][place] = number;
+    if (place >= 0 && number > last[place]) last[place] = number;
   }
 }
 
@@ -419,9 +428,9 @@ static void find_winners(apart *job, int group)
    * dim alone. */
   unit u = { .job = job };
   find_group_members(job, group, &u);
-  int64_t along = tsr__scatter_sides(job, u.part[0]).along, *first = job->last[u.part[0]];
+  int64_t places = tsr__scatter_places(job, u.part[0]), *first = job->last[u.part[0]];
   for (int m = 0; m < u.members; m++) find_last(job, u.part[m]);
-  for (int64_t t = 0; t < along; t++) {
+  for (int64_t t = 0; t < places; t++) {
     int64_t most = first[t], who = 0;
     for (int m = 1; m < u.members; m++) {
       int64_t number = -1;
@@ -444,10 +453,10 @@ int64_t tsr__scatter_units(const apart *job, int group)
   return sides.along ? sides.before * ((sides.after + job->width - 1) / job->width) : 0;
 }
 
-/* Along the dim; 0 of a part that is another process's. */
+/* 0 of a part that is another process's. */
 static size_t count_part_places(const apart *job, int part)
 {
-  return tsr__call_here(job->call, part) ? (size_t)tsr__scatter_sides(job, part).along : 0;
+  return tsr__call_here(job->call, part) ? (size_t)tsr__scatter_places(job, part) : 0;
 }
 
 /* In one block: pointers by part and by group, then the lists. NULL out of memory. */
@@ -490,14 +499,17 @@ unit tsr__scatter_unit_of(apart *job, int64_t task, int worker)
   unit u = { .job = job, .group = group, .number = number };
   find_group_members(job, group, &u);
   tsr__sides sides = tsr__scatter_sides(job, u.part[0]);
-  int64_t across = (sides.after + job->width - 1) / job->width, line = task % across * job->width;
-  u.who = job->last ? job->last[u.part[0]] : NULL;
+  int64_t across = (sides.after + job->width - 1) / job->width, first = task % across * job->width;
+  /* Of the element of the batch dims that the unit lies in. */
+  int64_t batch = tsr__scatter_batch(job->call, &job->call->parts[u.part[0]]);
+  int64_t line = task / across, element = line / (sides.before / batch);
+  u.who = job->last ? job->last[u.part[0]] + element * sides.along : NULL;
   u.strip =
       (tsr__strip){ .call = job->call,
                     .along = sides.along,
                     .after = sides.after,
-                    .at = task / across * sides.along * sides.after + line,
-                    .count = sides.after - line < job->width ? sides.after - line : job->width,
+                    .at = line * sides.along * sides.after + first,
+                    .count = sides.after - first < job->width ? sides.after - first : job->width,
                     .user = job->outside,
                     .worker = worker,
                     .progress = &job->progress };
@@ -562,7 +574,7 @@ static int64_t group_traffic(const apart *job, int group)
   int64_t back = elements * (int64_t)tsr_dtype_size(dtype), there = back;
   if (!job->here_count[group] || job->here[group * job->groups.members] != first) return 0;
   if (tsr__scatter_sums(job->call)) there = (int64_t)tsr__rows_bytes(elements);
-  if (job->last && elements) there += sides.along * (int64_t)sizeof(int64_t);
+  if (job->last && elements) there += tsr__scatter_places(job, first) * (int64_t)sizeof(int64_t);
   return (job->groups.members - 1) * (there + back);
 }
 

@@ -22,8 +22,8 @@ typedef struct tsr__scatter_job {
   int *here, *here_count; /* [group * members]: its parts in this process; by group: how many */
   bool meets;             /* some are other processes', which these meet (scatter_meet.c) */
   int64_t width;
-  /* set: [part][place] the number of the last update, then (of a group's first part) the member
-   * that has the last of all; else NULL. And by group which one that is. */
+  /* set: [part][batch, place] the number of the last update, then (of a group's first part) the
+   * member that has the last of all; else NULL. And by group which one that is. */
   int64_t **last, **most;
   tsr__scatter_share *kept; /* [unit]: sums that await other processes; else NULL */
   _Atomic bool *outside;
@@ -58,6 +58,8 @@ int64_t tsr__scatter_units(const tsr__scatter_job *job, int group);
 /* Unit `task` of the strips of all groups that have a member here. */
 tsr__scatter_unit tsr__scatter_unit_of(tsr__scatter_job *job, int64_t task, int worker);
 tsr__sides tsr__scatter_sides(const tsr__scatter_job *job, int part);
+/* Along the dim, of all elements of the batch dims. */
+int64_t tsr__scatter_places(const tsr__scatter_job *job, int part);
 
 /* Run t of a part's result, and its size; how many runs lie one after the other, at most `most`. */
 void *tsr__scatter_run(const tsr__scatter_unit *u, int part, int64_t t);

@@ -42,7 +42,7 @@ static size_t order_bytes(const apart *job, int group)
 {
   const int first = job->groups.part[group * job->groups.members];
   if (!job->last || !tsr__scatter_units(job, group)) return 0;
-  return (size_t)tsr__scatter_sides(job, first).along * sizeof(int64_t);
+  return (size_t)tsr__scatter_places(job, first) * sizeof(int64_t);
 }
 
 /* Elements of unit k of a group, be it here or not. */

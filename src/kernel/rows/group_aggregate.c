@@ -162,7 +162,7 @@ static sums plan_sums(job *j, int column, int other, bool units)
 {
   /* The span is a guess where only some rows were looked at: adding holds each value against it,
    * and the job is done again if one breaks it. */
-  const tsr__span_of *span = &j->plan.span[column];
+  const tsr__column_span *span = &j->plan.span[column];
   bool floats = is_real(j, column);
   bool fits = floats ? units : span->narrow;
   int kind = floats ? fits ? TSR__RECORD_FIX : TSR__RECORD_ROWS
@@ -202,7 +202,7 @@ static void plan_mixed(job *j, tsr__reading *r)
 static void plan_moment(job *j, tsr__reading *r)
 {
   /* Both columns of a correlation are summed alike, so that products fit the same units. */
-  const tsr__span_of *span = j->plan.span;
+  const tsr__column_span *span = j->plan.span;
   int column = r->agg->column, other = r->agg->other, op = r->agg->op;
   /* Products need a span half as wide, so a column that is squared anywhere is judged for that. */
   bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;

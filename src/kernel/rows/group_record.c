@@ -581,7 +581,7 @@ enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
 
 /* Units with room for values larger and smaller than those seen, but no more for small ones than
  * are likely: means of smaller sums are read faster. */
-static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
+static void judge_floats(tsr__column_span *span, const finds *f, int64_t rows, bool squared)
 {
   int low = 0, high = 0, count = tsr__used_bits((uint64_t)rows);
   /* Exponent 0 marks zeros and denormals, 2047 infinities and NaN: neither bounds the units. */
@@ -617,7 +617,7 @@ static int64_t most_whole(int64_t rows, bool squares)
   return (int64_t)((UINT64_C(1) << (squares ? bits / 2 : bits)) - 1);
 }
 
-static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
+static void judge_whole(tsr__column_span *span, const finds *f, int64_t rows, bool squared)
 {
   /* Unsigned: the size of INT64_MIN is no i64. */
   uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0,
@@ -668,7 +668,7 @@ static void judge_columns(const scan *s)
   for (int k = 0; k < s->count; k++) {
     int64_t rows = s->finds[k].rows;
     tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
-    tsr__span_of *span = &s->plan->span[s->columns[k]];
+    tsr__column_span *span = &s->plan->span[s->columns[k]];
     bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
     if (tsr__dtype_is_real((tsr_dtype)dtype)) judge_floats(span, &s->finds[k], rows, squared);
     else judge_whole(span, &s->finds[k], rows, squared);

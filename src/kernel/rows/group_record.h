@@ -41,12 +41,12 @@ typedef struct tsr__group_record {
 } tsr__group_record;
 
 /* The span of a column's values. */
-typedef struct tsr__span_of {
+typedef struct tsr__column_span {
   bool narrow,
       narrow_squares; /* sums and sums of squares: integers fit 64 bits, units hold floats */
   int64_t most;       /* integers, if narrow: the bound of tsr__tiles.within */
   tsr__unit unit;     /* floats, where narrow */
-} tsr__span_of;
+} tsr__column_span;
 
 enum tsr__summed { TSR__NOT_SUMMED, TSR__SUMMED, TSR__SQUARED };
 
@@ -55,7 +55,7 @@ typedef struct tsr__tallies {
   size_t stride; /* bytes a record, at least 8 */
   tsr__group_record *item;
   const tsr__colparts *columns;
-  tsr__span_of *span; /* [column] */
+  tsr__column_span *span; /* [column] */
   const tsr__tiles *tiles;
 } tsr__tallies;
 

@@ -119,9 +119,13 @@ TEST(tables_are_looked_into)
   tsr__operands in = TSR__IN(t, i);
   CHECK_STR(factors_text(&f,
                          tsr__make(f.s, TSR__OP_TAKE, in,
-                                   &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, NULL),
+                                   &(tsr__ask){ TSR__ATTR(tsr__span_attr, .dim = 1) }, NULL),
                          text),
             "012;34;>0342|PLPPP");
+  tsr__ask batch = { TSR__ATTR(tsr__span_attr, .dim = 2, .batch = 1) };
+  tsr__operands rows = TSR__IN(t, plain(&f, TSR_I64, TSR_SHAPE(5, 2, 9)));
+  CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_TAKE, rows, &batch, NULL), text),
+            "012;034;>0134|PPLPP");
   tsr__operands sorted =
       TSR__IN(plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)));
   CHECK_STR(factors_text(

@@ -242,10 +242,26 @@ TEST(takes_replace_a_dim)
   tsr_scope *s = open_scope();
   tsr_array *t = plain(s, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(s, TSR_I32, TSR_SHAPE(2, 9));
   tsr_array *r = tsr__make(s, TSR__OP_TAKE, TSR__IN(t, i),
-                           &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, "a.c:1");
+                           &(tsr__ask){ TSR__ATTR(tsr__span_attr, .dim = 1) }, "a.c:1");
   check_shape(r, TSR_SHAPE(5, 2, 9, 7));
   CHECK_I64(r->dtype, TSR_F32);
   CHECK_I64(r->in[1]->dtype, TSR_I64);
+}
+
+TEST(indices_of_batch_dims_are_those_of_the_table)
+{
+  tsr_scope *s = open_scope();
+  tsr_array *t = plain(s, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(s, TSR_I32, TSR_SHAPE(5, 2, 9));
+  tsr__ask one = { TSR__ATTR(tsr__span_attr, .dim = 2, .batch = 1) };
+  tsr__ask two = { TSR__ATTR(tsr__span_attr, .dim = 2, .batch = 2) };
+  tsr__ask into = { TSR__ATTR(tsr__scatter_attr, .dim = 2, .batch = 1) };
+  check_shape(tsr__make(s, TSR__OP_TAKE, TSR__IN(t, i), &one, "a.c:1"), TSR_SHAPE(5, 6, 2, 9));
+  tsr_array *u = plain(s, TSR_F32, TSR_SHAPE(5, 6, 2, 9));
+  check_shape(tsr__make(s, TSR__OP_SCATTER, TSR__IN(t, i, u), &into, "a.c:2"), t->shape);
+  CHECK(tsr__make(s, TSR__OP_TAKE, TSR__IN(t, i), &two, "a.c:3")->inert);
+  CHECK_STR_HAS(tsr_message(s),
+                "a.c:3: TSR_ESHAPE: tsr_take: the first 2 dims of f32[5,6,7] and of "
+                "the indices i32[5,2,9] differ, expected the same before dim 2");
 }
 
 TEST(filters_leave_a_size_known_at_run_time)

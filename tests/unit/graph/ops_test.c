@@ -63,7 +63,7 @@ TEST(traits_have_the_attributes_they_are_read_with)
     CHECK(!row->keeps_first || row->attr == TSR__ATTR_SORT);
     CHECK(!row->loops || (row->attr == TSR__ATTR_LOOP && row->regions));
     CHECK(!row->by_lines || row->attr == TSR__ATTR_SCAN || row->attr == TSR__ATTR_SORT);
-    CHECK(!row->inserts_dims || row->attr == TSR__ATTR_DIM || row->attr == TSR__ATTR_SPAN);
+    CHECK(!row->inserts_dims || row->attr == TSR__ATTR_SPAN);
     CHECK(!row->inserts_dims || row->looks_up);
     CHECK(!row->each_line || (row->looks_up && row->attr == TSR__ATTR_DIM));
     CHECK(!row->at_start || (row->least >= 2 && tsr__is_routine(op)));

@@ -278,7 +278,7 @@ TEST(take_along_any_dim)
         int t = kernel_leaf(&k, TSR_F64, TSR_SHAPE(4, 6, 5), true, table);
         int i = kernel_leaf(&k, TSR_I64, at, false, index);
         int y = kernel_node(&k, TSR__OP_TAKE, TSR__LINKS(t, i),
-                            &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, true);
+                            &(tsr__ask){ TSR__ATTR(tsr__span_attr, .dim = dim) }, true);
         kernel_root(&k, y);
         CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
         kernel_read(&k, y, out);
