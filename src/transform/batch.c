@@ -127,6 +127,35 @@ static tsr_array *own_places(const node *x, tsr_array *at)
   return tsr_where_at(none, TSR_OPERAND(at), TSR_OPERAND(own), x->site);
 }
 
+static tsr_array *put_in_groups(const node *x, tsr_array *to, tsr_array *at, tsr_array *part,
+                                int how)
+{
+  tsr__scatter_attr attr = { .dim = 1, .batch = 1, .how = how, .drops = 1 };
+  return tsr__make(x->batch->replay.scope, TSR__OP_SCATTER, TSR__IN(to, at, part),
+                   &(tsr__ask){ .attr = &attr, .attr_bytes = sizeof attr }, x->site);
+}
+
+/* Sums and counts by group are added to the groups of each element, so that rows which are cut stay
+ * where they are. A sum of -0 alone is -0, and that of no element is 0. */
+static tsr_array *summed_by_group(const node *x, int64_t groups)
+{
+  tsr_dtype dtype = (tsr_dtype)x->g->dtype;
+  tsr_array *at = tsr_cast_at(x->in[2], TSR_I64, x->site), *mask = x->count > 1 ? x->in[1] : NULL;
+  tsr_array *part = tsr_cast_at(x->in[0], dtype, x->site);
+  tsr_array *none = tsr_lt_at(at, TSR_OPERAND(0), x->site);
+  at = tsr_where_at(none, TSR_OPERAND(groups), TSR_OPERAND(at), x->site);
+  if (mask) at = tsr_where_at(mask, TSR_OPERAND(at), TSR_OPERAND(groups), x->site);
+  tsr_array *to =
+      tsr_full_at(x->batch->replay.scope, TSR_OPERAND(0), dtype,
+                  tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)), (tsr_sharding){ 0 }, x->site);
+  if (tsr__dtype_rounds(dtype)) {
+    tsr_array *zeros = tsr_full_at(x->batch->replay.scope, TSR_OPERAND(-0.0), dtype, part->shape,
+                                   (tsr_sharding){ 0 }, x->site);
+    to = put_in_groups(x, to, at, zeros, TSR_SCATTER_SET);
+  }
+  return put_in_groups(x, to, at, part, TSR_SCATTER_ADD);
+}
+
 /* Numbers below `size` of each element as numbers of all elements, i64. */
 static tsr_array *numbered_through(const node *x, tsr_array *at, int64_t size)
 {
@@ -152,6 +181,8 @@ static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
    *
    * A code below 0 is in no group. */
   repeat_all(x);
+  bool sums = x->row->acc == TSR__ACC_SUM && x->row->finish == TSR__FINISH_VALUE;
+  if (sums || x->row->acc == TSR__ACC_COUNT) return summed_by_group(x, groups);
   tsr_array *codes = tsr_cast_at(x->in[2], TSR_I64, x->site);
   tsr_array *none = tsr_lt_at(codes, TSR_OPERAND(0), x->site);
   tsr_array *own = numbered_through(x, codes, groups);
