@@ -889,6 +889,17 @@ tsr_status tsr__shape_first(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_
   return TSR_OK;
 }
 
+/* Shardings go from one operand to the other, so each dim of one has to be one of the other. */
+tsr_status tsr__shape_like(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
+{
+  (void)ask;
+  *out = shape_of(&in.at[0]);
+  if (same_shape(&in.at[0], &in.at[1])) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: operand 0 is %s, expected the dims of %s",
+                        tsr__ops[op].name, text_of(&in.at[0]).text, text_of(&in.at[1]).text);
+}
+
 tsr_status tsr__shape_result(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {

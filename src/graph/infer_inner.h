@@ -52,7 +52,7 @@ static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
  *   search        that of all but operand 0, a table of one dim
  *   reduce        the attribute's dims removed (groups > 0: one dim of that size)
  *   source        given at the call, of a number or along the attribute's dim
- *   first         that of operand 0; list: the same, of one dim
+ *   first         that of operand 0; like: the same, which operand 1 has too; list: of one dim
  *   along         that of operand 0, which has the attribute's dim; several results have their own
  *   keys          as along, and all operands are numbers of that shape
  *   top           as along, with the attribute's count along the dim
@@ -67,8 +67,8 @@ static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
  *   result        that of one result of the operand
  *   views         as their attribute or the call says */
 tsr__shape_fn tsr__shape_element, tsr__shape_search, tsr__shape_reduce, tsr__shape_source,
-    tsr__shape_first, tsr__shape_list, tsr__shape_along, tsr__shape_keys, tsr__shape_top,
-    tsr__shape_take, tsr__shape_take_along, tsr__shape_scatter, tsr__shape_update,
+    tsr__shape_first, tsr__shape_like, tsr__shape_list, tsr__shape_along, tsr__shape_keys,
+    tsr__shape_top, tsr__shape_take, tsr__shape_take_along, tsr__shape_scatter, tsr__shape_update,
     tsr__shape_filter, tsr__shape_rows, tsr__shape_dot, tsr__shape_blocks, tsr__shape_call,
     tsr__shape_custom, tsr__shape_loop, tsr__shape_axis_all, tsr__shape_axis_own, tsr__shape_result,
     tsr__shape_slice, tsr__shape_dynamic_slice, tsr__shape_order, tsr__shape_broadcast,

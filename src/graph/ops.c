@@ -107,6 +107,7 @@ const tsr__why_words tsr__whys[TSR__WHYS] = {
 #define RAGGED() .ragged = true,
 #define EVEN() .even = true,
 #define MOVES() .moves = true,
+#define FOLLOWS() .follows = true,
 #define LOOPS() .loops = true,
 #define KEEPS_FIRST() .keeps_first = true,
 #define BY_LINES() .by_lines = true,

@@ -83,8 +83,13 @@ typedef struct tsr__flow {
   uint8_t *carry;       /* tsr__carriage */
   uint8_t *changed;     /* tsr__change since its users looked last */
   tsr_sharding *claims; /* cuts that all its ways must have; NULL: no claims */
-  bool open;            /* there is something to weigh */
-  bool failed;          /* out of memory */
+  /* of programs in which nodes follow others (follow.c); else NULL */
+  int32_t *follows; /* the node whose place it takes once that has one; -1: none */
+  uint16_t *least;  /* the place by whose axes it is cut, perhaps by more; 0: any */
+  uint8_t *unread;  /* others follow it, and nobody reads it */
+  /* of the program */
+  bool open;   /* there is something to weigh */
+  bool failed; /* out of memory */
 } tsr__flow;
 
 /* Equal nodes share one answer (memo.c). Types are numbered in the order of nodes. */
@@ -120,8 +125,9 @@ bool tsr__question_set_place(const tsr__flow *flow, tsr__question *question, con
 const tsr__way *tsr__memo_find_way(tsr__flow *flow, const tsr__question *question);
 void tsr__memo_keep_way(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 
-/* Chooses a way for every node. `manual`: no placement may name these axes, so no dim is cut by
- * them, and no data moves along them or is combined over them. */
+/* Chooses a way for every node of a program; out->program is the program to rewrite. `manual`: no
+ * placement may name these axes, so no dim is cut by them, and no data moves along them or is
+ * combined over them. */
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error);
 
@@ -130,17 +136,28 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
 void tsr__flow_claim(tsr__flow *flow);
 bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cuts *out);
 
+/* Nodes that follow others (follow.c). tsr__follow_start replaces flow->program by the program as
+ * propagation sees it; false: out of memory. tsr__follow_settle, after a choice, fixes nodes at the
+ * places of those that they follow; true: one of them lay elsewhere, and all is to be weighed
+ * again. */
+bool tsr__follow_start(tsr__flow *flow);
+bool tsr__follow_settle(tsr__flow *flow);
+/* Whether a node may lie at a place. */
+bool tsr__follow_allows(const tsr__flow *flow, int n, int place);
+
 /* Weighing (weigh.c): tsr__flow_start_scale comes first. tsr__flow_weigh_node then weighs each node
  * after its operands, drops ways that another way and a move can replace, and returns tsr__change.
  * After tsr__flow_want_fixed each node may be weighed again. tsr__flow_choose puts first in each
  * list the way with which, as far as it finds, the program moves the fewest bytes, or takes the
- * least time where a mesh has speeds. Costs are called bytes in both cases. */
+ * least time where a mesh has speeds. Costs are called bytes in both cases. Before nodes are
+ * weighed for another choice, tsr__flow_forget_wants drops the wants of the one before. */
 void tsr__flow_start_scale(tsr__flow *flow);
 /* The bytes that a node itself moves in a way: its partials and results, the prefixes that a scan
  * passes on, or a view's elements of other devices. A product also counts the products that several
  * devices repeat. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
 int tsr__flow_weigh_node(tsr__flow *flow, int n);
+void tsr__flow_forget_wants(tsr__flow *flow);
 void tsr__flow_want_fixed(tsr__flow *flow);
 void tsr__flow_choose(tsr__flow *flow);
 
@@ -173,9 +190,21 @@ static inline bool tsr__may_stay(const tsr__gnode *node)
 bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const tsr_sharding *at,
                     unsigned axes);
 
+/* Whether a node only says where its operand lies. */
+static inline bool tsr__is_placing(int op)
+{
+  return op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD || tsr__ops[op].follows;
+}
+
 /* Whether a node is made anew at each place that needs it: an unplaced source of numbers of the run
  * alone. */
 bool tsr__made_anywhere(const tsr__program *program, int n);
+
+/* Whether nobody reads the elements of a node: it has a place for those that follow it. */
+static inline bool tsr__is_unread(const tsr__flow *flow, int n)
+{
+  return flow->unread && flow->unread[n];
+}
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 

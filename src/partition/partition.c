@@ -1,15 +1,15 @@
 /* Partitioning turns a global program into the program of each device.
  *
  *   inline calls (graph/inline.c) -> plan the regions of loops (loops.c) ->
- *   propagate (propagate.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
+ *   propagate (propagate.c, follow.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
  *
  * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants
- * without a place; reductions name the mesh axes over which their partials meet; CONSTRAIN nodes
- * and reshards that would move nothing are gone. `home` and `origin` tie the result to the traced
- * program.
+ * without a place; reductions name the mesh axes over which their partials meet; nodes that
+ * only place, reshards that would move nothing and nodes that nobody reads are gone. `home` and
+ * `origin` tie the result to the traced program.
  *
  * Two lists lead from a traced node to its nodes of the result:
  *
@@ -105,8 +105,7 @@ static tsr_status check_move_rows(rewrite *r, int user, int operand, const tsr_s
  * node that its way was made for; -1: no such node. */
 static int asker_of(const rewrite *r, int user)
 {
-  int op = r->in->nodes[user].op;
-  if (op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN) return user;
+  if (tsr__is_placing(r->in->nodes[user].op)) return user;
   return r->flow->ways[user]->asker;
 }
 
@@ -652,13 +651,15 @@ static tsr_status rewrite_node(rewrite *r, int n)
 static tsr_status rewrite_all(rewrite *r)
 {
   for (int n = 0; n < r->in->node_count; n++) {
-    int op = r->in->nodes[n].op;
-    bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD || is_meeting(r->in, n);
+    r->out->home[n] = -1;
+    if (tsr__is_unread(r->flow, n)) continue;
+    bool placing = tsr__is_placing(r->in->nodes[n].op) || is_meeting(r->in, n);
     tsr_status status = placing ? rewrite_placement(r, n) : rewrite_node(r, n);
     if (status) return status;
   }
   for (int n = 0; n < r->in->node_count; n++) {
-    bool kept = r->out->program.nodes[r->out->home[n]].flags & TSR__KEPT;
+    int at = r->out->home[n];
+    bool kept = at >= 0 && r->out->program.nodes[at].flags & TSR__KEPT;
     if (kept && r->in->nodes[n].flags & TSR__ROOT && keep_root(r, n)) return r->error->status;
   }
   return r->out->program.failed ? tsr__plan_no_memory(r->error) : TSR_OK;
@@ -772,8 +773,21 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   tsr__flow flow;
   if (!tsr__program_share(&out->program, program)) return tsr__plan_no_memory(error);
   tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
-  if (!status) status = build(program, &flow, arena, out, error);
+  if (!status) status = build(flow.program, &flow, arena, out, error);
   return status ? status : tsr__notes_make(arena, out, error);
+}
+
+/* Regions get the numbers of their nodes in the result; those of nodes that it lacks go. */
+static void keep_inner_of_nodes(const tsr__flat *flat, tsr__partitioned *out)
+{
+  int count = 0;
+  for (int i = 0; i < out->inner_count; i++) {
+    tsr__inner *inner = &out->inner[i];
+    inner->node = out->home[flat->place[inner->node]];
+    if (inner->node < 0) tsr__inner_free(inner, out->program.heap);
+    else out->inner[count++] = *inner;
+  }
+  out->inner_count = count;
 }
 
 /* Plans a program with loops, whose regions get plans of their own. The loops of these plans have
@@ -785,8 +799,7 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   tsr__flat flat = { .of = program };
   tsr_status status = tsr__loops_open(&flat, arena, out, error);
   if (!status) status = partition_flat(&flat.program, arena, out, error);
-  for (int i = 0; i < out->inner_count && !status; i++)
-    out->inner[i].node = out->home[flat.place[out->inner[i].node]];
+  if (!status) keep_inner_of_nodes(&flat, out);
   if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;

@@ -79,7 +79,7 @@ typedef struct tsr__partitioned {
   int note_count;
   int32_t *origin; /* [program.node_count]: the input program's node it stands for; -1: inserted */
   int32_t *number; /* [program.node_count]: as tsr_dump numbers the input's node; -1: inserted */
-  int32_t *home;   /* [input node_count]: the node of `program` that holds the input node */
+  int32_t *home;   /* [input node_count]: the node of `program` with its value; -1: unread */
   int home_count;
 } tsr__partitioned;
 

@@ -143,6 +143,7 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
 {
   int needs = flow_node(flow, n)->in_count, count = 0;
   tsr__way **end = &flow->ways[n];
+  if (*end && !tsr__follow_allows(flow, n, made->at)) return;
   for (; *end; end = &(*end)->next) {
     /* Weights are not compared: a way found again for another asker is the same way. */
     if (same_way(*end, made, needs) || ++count == MOST_WAYS) return;
@@ -300,8 +301,8 @@ static int unreduced_operand(const tsr__flow *flow, int n)
     keeper = i;
     others++;
   }
-  bool view = tsr__is_view(node->op) && node->in_count == 1;
-  return others == 1 && (view || tsr__ops[node->op].scales) ? keeper : -1;
+  bool shows = (tsr__is_view(node->op) && node->in_count == 1) || tsr__ops[node->op].follows;
+  return others == 1 && (shows || tsr__ops[node->op].scales) ? keeper : -1;
 }
 
 /* Nodes that can leave a sum unreduced follow the unreduced axes of a place. */
@@ -723,7 +724,7 @@ static void forward(tsr__flow *flow, int n)
   bool first = !flow->ways[n];
   int change = first ? TSR__CHANGED_WAYS : operands_change(flow, n);
   if (first) add_first_way(flow, n);
-  if (flow->failed) return;
+  if (flow->failed || tsr__is_unread(flow, n)) return;
   if (change & TSR__CHANGED_WAYS && !agrees(flow, n)) {
     flow->open = true;
     if (!flow->fixed[n]) add_operands_ways(flow, n);
@@ -765,8 +766,9 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
  * same pass. */
 static void backward(tsr__flow *flow, int n)
 {
-  int op = flow_node(flow, n)->op;
-  bool asks = op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN;
+  if (tsr__is_unread(flow, n)) return;
+  bool asks = tsr__is_placing(flow_node(flow, n)->op) &&
+              (flow->fixed[n] || (flow->least && flow->least[n]));
   if (asks) flow->asked[tsr__in(flow->program, flow_node(flow, n), 0)] = flow->ways[n]->at;
   for (const tsr__way *way = flow->ways[n]; way && !flow->failed; way = way->next)
     TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
@@ -797,7 +799,8 @@ static void start_node(tsr__flow *flow, int n)
     regions |= operand->result_count > 0;
   }
   flow->free[n] = all_free;
-  flow->fixed[n] = leaf || node->flags & TSR__PLACED || regions ||
+  bool placed = node->flags & TSR__PLACED && !(flow->least && flow->least[n]);
+  flow->fixed[n] = leaf || placed || regions || tsr__is_unread(flow, n) ||
                    (rows && (!all_free || tsr__is_step(node->op)));
   flow->ragged[n] = ragged && !row->even;
   flow->carry[n] = node->op == TSR__OP_CONST ? TSR__CARRY_NONE : TSR__CARRY_BYTES;
@@ -886,11 +889,16 @@ static void propagate(tsr__flow *flow)
   tsr__flow_start_scale(flow);
   tsr__flow_claim(flow);
   for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
-  if (!flow->open || flow->failed) return;
-  for (int n = count - 1; n >= 0 && !flow->failed; n--) backward(flow, n);
-  tsr__flow_want_fixed(flow);
-  for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
-  if (!flow->failed) tsr__flow_choose(flow);
+  /* Each turn but the last fixes nodes that follow others. */
+  bool turn = !flow->failed && (flow->open || tsr__follow_settle(flow));
+  for (int again = 0; turn && !flow->failed; again++) {
+    if (again) tsr__flow_forget_wants(flow);
+    for (int n = count - 1; n >= 0 && !flow->failed; n--) backward(flow, n);
+    tsr__flow_want_fixed(flow);
+    for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
+    if (!flow->failed) tsr__flow_choose(flow);
+    turn = !flow->failed && tsr__follow_settle(flow);
+  }
 }
 
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
@@ -898,10 +906,10 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
 {
   tsr__flow flow = { .program = program, .arena = arena, .manual = manual };
   bool placed = false;
-  flow.failed = !start_flow(&flow);
+  flow.failed = !tsr__follow_start(&flow) || !start_flow(&flow);
   for (int n = 0; n < program->node_count && !flow.failed; n++) {
     start_node(&flow, n);
-    placed |= program->nodes[n].flags & TSR__PLACED;
+    placed |= flow.program->nodes[n].flags & TSR__PLACED;
     if (check_ragged_operands(&flow, n, error) || check_manual(&flow, n, error))
       return error->status;
   }

@@ -515,7 +515,15 @@ void tsr__flow_start_scale(tsr__flow *flow)
   s->due = tsr__arena_new(flow->arena, nodes);
   flow->failed |= !s->known || !s->wants || !s->users || !s->due;
   for (int n = 0; n < program->node_count && !flow->failed; n++)
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o]++;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o] += !tsr__is_unread(flow, n);
+}
+
+/* All nodes count as changed, and are weighed again. */
+void tsr__flow_forget_wants(tsr__flow *flow)
+{
+  size_t count = (size_t)flow->program->node_count;
+  memset(flow->scale->wants, 0, count * sizeof *flow->scale->wants);
+  memset(flow->changed, TSR__CHANGED_WANTS, count);
 }
 
 /* Called between the two forward passes: fixed nodes have one way, so their wants are known before
@@ -524,7 +532,7 @@ void tsr__flow_start_scale(tsr__flow *flow)
 void tsr__flow_want_fixed(tsr__flow *flow)
 {
   for (int n = 0; n < flow->program->node_count && !flow->failed; n++) {
-    if (!flow->fixed[n]) continue;
+    if (!flow->fixed[n] || tsr__is_unread(flow, n)) continue;
     begin_wants(flow->scale, n, flow->ways[n]);
     TSR_FOR_OPERANDS (flow->program, &flow->program->nodes[n], i, o)
       flow->changed[o] |= TSR__CHANGED_WANTS;

@@ -235,6 +235,17 @@ static const char *site_back(const tsr__backward *back, const char *site, const 
   return kept ? kept : site;
 }
 
+/* ---- where it lies --------------------------------------------------------------------------- */
+
+tsr_array *tsr__place_as(tsr_array *a, tsr_array *like, const tsr_sharding *stated,
+                         const char *site)
+{
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_BACK), .sharding = stated,
+                         .opens = true };
+  if (a->inert || like->inert) return a;
+  return tsr__make(NULL, TSR__OP_LIKE, TSR__IN(a, like), &ask, site);
+}
+
 /* ---- going back ------------------------------------------------------------------------------ */
 
 static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site)
@@ -296,15 +307,16 @@ bool tsr__backward_run(tsr__backward *back)
 tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
 {
   const tsr__program *program = back->replay.program;
-  tsr_scope *scope = back->replay.scope;
-  for (int n = 0; n < program->node_count; n++)
-    if (program->nodes[n].op == TSR__OP_ARG && back->due[n] &&
-        tsr__index_of(program, &program->nodes[n]) == leaf)
-      return back->due[n];
-  /* An argument that the result does not depend on has a gradient, which is zero; it lies as the
-   * argument does. */
-  return tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
-                     tsr__place_like(like), back->replay.site);
+  const char *site = back->replay.site;
+  tsr_array *due = NULL;
+  for (int n = 0; n < program->node_count && !due; n++)
+    if (program->nodes[n].op == TSR__OP_ARG && tsr__index_of(program, &program->nodes[n]) == leaf)
+      due = back->due[n];
+  /* An argument that the result does not depend on has a gradient, which is zero. */
+  if (!due)
+    due = tsr_full_at(back->replay.scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
+                      (tsr_sharding){ 0 }, site);
+  return tsr__place_as(due, like, NULL, site);
 }
 
 /* ---- rules that are gradients ---------------------------------------------------------------- */
@@ -375,8 +387,9 @@ void tsr__grad_result(const tsr__pull *p)
   else if (attr->index == 0) tsr__give(p, 0, p->due);
 }
 
-/* What is said of how a value lies holds for its gradient. */
+/* The sharding stated for a value holds for what is due to it, unless the value was gathered: then
+ * what is due goes to the sharding of the operand at once. */
 void tsr__grad_place(const tsr__pull *p)
 {
-  tsr__give(p, 0, tsr__constrain_for(p->due, p->out->sharding, TSR__WHY_BACK, p->site));
+  tsr__give(p, 0, tsr__place_as(p->due, p->in[0], &p->out->sharding, p->site));
 }

@@ -343,20 +343,38 @@ static tsr_array *refuse_place(const node *x)
   return tsr__make_inert(x->batch->replay.scope, x->site);
 }
 
-/* A constraint of an element is one of all of them, which leaves the front to the planner. */
-tsr_array *tsr__batch_place(const node *x)
+/* The sharding of all elements in which one lies as the node says: the front is the planner's. */
+static tsr_sharding with_front(const node *x)
 {
-  const tsr__program *program = x->batch->replay.program;
-  tsr_sharding at = program->shardings[x->g->sharding], moved = at;
-  if (!at.mesh) return x->in[0];
-  if (x->batch->of_mesh && names_axis(&at, x->batch->axis)) return refuse_place(x);
+  tsr_sharding at = x->batch->replay.program->shardings[x->g->sharding], moved = at;
   moved.rank = (uint8_t)(at.rank < TSR_MAX_RANK ? at.rank + 1 : at.rank);
   for (int d = TSR_MAX_RANK; d > 0; d--) moved.first[d] = at.first[d - 1];
   /* No axes for the front, and it is open: an element that is to lie somewhere says nothing of
    * where elements lie. */
   moved.first[0] = 0;
   moved.open = (uint16_t)(at.open << 1 | 1);
-  return tsr__constrain_for(x->in[0], moved, tsr__why_of(program, x->g), x->site);
+  return moved;
+}
+
+/* A constraint of an element is one of all of them. */
+tsr_array *tsr__batch_place(const node *x)
+{
+  const tsr__program *program = x->batch->replay.program;
+  const tsr_sharding *at = &program->shardings[x->g->sharding];
+  if (!at->mesh) return x->in[0];
+  if (x->batch->of_mesh && names_axis(at, x->batch->axis)) return refuse_place(x);
+  tsr_sharding all = x->varies[0] ? with_front(x) : *at;
+  return tsr__constrain_for(x->in[0], all, tsr__why_of(program, x->g), x->site);
+}
+
+/* All elements lie as all of another. Where one of both is the same for all elements, the other
+ * says nothing of how it lies, and the stated sharding holds. */
+tsr_array *tsr__batch_like(const node *x)
+{
+  tsr_sharding all = with_front(x);
+  *x->result_varies = x->varies[0];
+  if (!x->varies[0] || !x->varies[1]) return tsr__batch_place(x);
+  return tsr__place_as(x->in[0], x->in[1], all.mesh ? &all : NULL, x->site);
 }
 
 /* ---- named axes ------------------------------------------------------------------------------ */

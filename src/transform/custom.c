@@ -165,20 +165,23 @@ static void give(const tsr__pull *p, int i, array *part)
 /* An argument that is there when what is due is: of that nothing is read but that it has as many
  * elements as none.
  *
- *   due [3] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
+ *   due [3,2] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
  *
  * A plan orders steps by operands alone, so this is what keeps the second forward pass behind the
  * first one's way back; the numbers are those of `a`. An argument that is the same along
  * a mesh's axis stays so: where what is due is not, it does not wait. */
 static array *wait_for(array *a, array *due, const char *site)
 {
-  tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
+  tsr_shape line = { .rank = 1, .dims = { 1 } };
   if (a->inert || due->inert) return a;
-  array *nothing = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
+  if (!due->shape.rank) due = tsr_reshape_at(due, line, site);
+  array *nothing = tsr__part(due, 0, (tsr_range){ 0, 0, 1 }, site);
   tsr_reduce_args sum = { .size = sizeof sum };
   sum.x = tsr__axis_meet(nothing, due, a, NULL, site);
   array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
-  return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
+  array *waiting = tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
+  /* As it lies: what is gathered of it is let go and gathered again. */
+  return tsr__place_as(waiting, a, NULL, site);
 }
 
 /* Back through a checkpoint's own region, by what is wanted alone: what has no way back is refused
@@ -209,7 +212,7 @@ static void give_again(const tsr__pull *p, int own)
     if (of.due[i]) tsr__backward_seed(&again, i, tsr__axis_as(of.due[i], of.out[i], p->site));
   if (!tsr__backward_run(&again)) return;
   for (int i = 0; i < own; i++)
-    if (tsr__wants(p, i)) give(p, i, tsr__backward_take(&again, i, in[i]));
+    if (tsr__wants(p, i)) give(p, i, tsr__backward_take(&again, i, p->in[i]));
 }
 
 /* As if all operands of the rule were arguments: what it captured is among the node's operands, so

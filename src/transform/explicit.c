@@ -344,9 +344,30 @@ static bool take_place(walk *w, int node, const tsr_sharding *at)
   return true;
 }
 
+/* Whether each dim is cut by the axes that cut it in another place, and perhaps by more. */
+static bool cuts_further(const place *p, const place *than)
+{
+  bool further = true;
+  for (int d = 0; d < TSR_MAX_RANK && further; d++)
+    further = p->count[d] >= than->count[d] && !memcmp(p->axis[d], than->axis[d], than->count[d]);
+  return further;
+}
+
+/* Of what follows another array: that one's place, unless a sharding is stated that it does not cut
+ * further. */
+static bool place_as(walk *w, int node)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  const place *like = &w->places[tsr__in(w->program, g, 1)];
+  if (g->sharding && !take_place(w, node, &w->program->shardings[g->sharding])) return false;
+  if (cuts_further(like, &w->places[node])) w->places[node] = *like;
+  return true;
+}
+
 static bool place_node(walk *w, int node)
 {
   const tsr__gnode *g = &w->program->nodes[node];
+  if (tsr__ops[g->op].follows) return place_as(w, node);
   if (g->sharding) return take_place(w, node, &w->program->shardings[g->sharding]);
   if (tsr__is_leaf(g->op)) {
     if (w->args && g->op == TSR__OP_ARG) w->places[node] = w->args[tsr__index_of(w->program, g)];

@@ -33,10 +33,11 @@ static bool goes_back(const tape *t, int i)
   return tsr__has_gradient(t->p->in[i]) && (carry || (read && tsr__wants(t->p, i)));
 }
 
-static tsr_array *zeros_like(const tape *t, const tsr_array *a)
+static tsr_array *zeros_like(const tape *t, tsr_array *a)
 {
-  return tsr_full_at(t->p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)a->dtype, a->shape,
-                     tsr__place_like(a), t->p->site);
+  tsr_array *zeros = tsr_full_at(t->p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)a->dtype,
+                                 a->shape, (tsr_sharding){ 0 }, t->p->site);
+  return tsr__place_as(zeros, a, NULL, t->p->site);
 }
 
 /* Gives an operand its part. Parts of what a body reads have met in it, so they are their own
@@ -80,12 +81,13 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
 /* ---- what is looked at ----------------------------------------------------------------------- */
 
 /* Marks the operands of a node that its regions look at for what they give. Of a loop all carries
- * count, as do all operands of what is none. */
+ * count, as do all operands of what is none, but for an array that is followed. */
 static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
 {
   const tsr__loop_attr *attr = tsr__ops[node->op].loops ? tsr__attr_of(program, node) : NULL;
   for (int i = 0; i < node->in_count; i++)
-    read[i] = !attr || i < attr->carries || (attr->kind == TSR__LOOP_SWITCH && !i);
+    read[i] = attr ? i < attr->carries || (attr->kind == TSR__LOOP_SWITCH && !i)
+                   : !i || !tsr__ops[node->op].follows;
   for (int r = 0; attr && r < node->region_count; r++) {
     const tsr__region *region = tsr__region_in(program, node, r);
     const tsr__program *inner = &region->program;
@@ -307,7 +309,10 @@ static void run_back(tape *t, tsr_array *kept, tsr_array *number)
     return;
   for (int i = 0; i < carries; i++) {
     add(&xs, tsr_item_at(kept, i, site));
-    if (goes_back(t, i)) add(&carry, t->due[i] ? t->due[i] : zeros_like(t, t->p->in[i]));
+    /* A carry of the way back keeps the sharding that it begins with: that of the carry. */
+    if (goes_back(t, i))
+      add(&carry, t->due[i] ? tsr__place_as(t->due[i], t->p->in[i], NULL, site)
+                            : zeros_like(t, t->p->in[i]));
   }
   for (int i = carries; i < steps; i++) add(&xs, t->p->in[i]);
   for (int i = steps; i < t->operands; i++)

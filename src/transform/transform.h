@@ -35,6 +35,11 @@ tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const
  * TSR_ENOMEM with `scope` where that is nothing, or inert, and nobody recorded why. */
 tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call, const char *site);
 
+/* An array in the sharding of another of its shape, wherever the planner puts that. With `stated`,
+ * a sharding, only if the other one cuts that further, and in the stated sharding otherwise. */
+tsr_array *tsr__place_as(tsr_array *a, tsr_array *like, const tsr_sharding *stated,
+                         const char *site);
+
 /* Where zeros like an array lie: as it does, or, where that is not said whole, anywhere. */
 static inline tsr_sharding tsr__place_like(const tsr_array *a)
 {

@@ -72,6 +72,8 @@ MADE(along, tsr_take_along_dim(in[0], tsr_argsort(in[1], 0), 0));
 MADE(full, tsr_mul(in[0], tsr_full(tsr__home(in[0]), tsr_max(in[1]), TSR_F64, tsr_shape_of(in[0]),
                                    (tsr_sharding){ 0 })));
 MADE(placed, tsr_constrain(tsr_square(in[0]), (tsr_sharding){ 0 }));
+MADE(like,
+     tsr__make(NULL, TSR__OP_LIKE, TSR__IN(tsr_square(in[0]), in[1]), &(tsr__ask){ 0 }, TSR_HERE));
 MADE(moved, tsr_mul(tsr_reshard(in[0], (tsr_sharding){ 0 }), in[1]));
 
 /* The place of the largest element, of two dims. */
@@ -167,9 +169,9 @@ static const row by_hand[] = {
   ROW(along, 2, -2, 2),        ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),
   ROW(put_sum, 3, -2, 2),      ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
   ROW(put_min, 3, -2, 2),      ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),
-  ROW(moved, 2, -2, 2),        ROW(cut_out, 2, -2, 2),     ROW(written, 2, -2, 2),
-  ROW(repeated, 1, -2, 2),     ROW(chosen, 2, -2, 2),      ROW(ruled, 2, -2, 2),
-  ROW(shown, 1, -2, 2),
+  ROW(like, 2, -2, 2),         ROW(moved, 2, -2, 2),       ROW(cut_out, 2, -2, 2),
+  ROW(written, 2, -2, 2),      ROW(repeated, 1, -2, 2),    ROW(chosen, 2, -2, 2),
+  ROW(ruled, 2, -2, 2),        ROW(shown, 1, -2, 2),
 };
 
 enum { BY_HAND = sizeof by_hand / sizeof *by_hand, MOST = 3 };

@@ -411,6 +411,15 @@ static tsr_array *draw_first(world *w, tsr__op op)
   return make(w, op, TSR__IN(x), &(tsr__ask){ .sharding = &on });
 }
 
+/* With a sharding of its own at times. */
+static tsr_array *draw_like(world *w, tsr__op op)
+{
+  tsr_sharding on = law_sharding(&w->law.rng, w->law.mesh, w->base.rank);
+  tsr_array *x = operand(w, draw_dtype(w, op), w->base);
+  tsr_array *like = operand(w, draw_dtype(w, op), w->base);
+  return make(w, op, TSR__IN(x, like), &(tsr__ask){ .sharding = draw(w, 0, 1) ? &on : NULL });
+}
+
 static tsr_array *draw_result(world *w, tsr__op op)
 {
   (void)op;

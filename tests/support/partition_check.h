@@ -136,11 +136,14 @@ static inline void check_partitioned(const tsr__program *traced, const tsr__part
     CHECK(origin < traced->node_count);
     bool scales = tsr__ops[p->nodes[n].op].scales;
     if (origin < 0) CHECK(p->nodes[n].op == TSR__OP_RESHARD || check_meets(p, n) || scales);
-    CHECK(p->nodes[n].op != TSR__OP_CONSTRAIN);
+    CHECK(p->nodes[n].op != TSR__OP_CONSTRAIN && !tsr__ops[p->nodes[n].op].follows);
   }
   for (int n = 0; n < traced->node_count; n++) {
     int home = parts->home[n];
-    CHECK(home >= 0 && home < p->node_count);
+    CHECK(home < p->node_count);
+    /* It is only followed, and by nobody read. */
+    if (home < 0) CHECK(!(traced->nodes[n].flags & TSR__ROOT));
+    if (home < 0) continue;
     CHECK_I64(p->nodes[home].dtype, traced->nodes[n].dtype);
     CHECK_BYTES(p->nodes[home].dims, traced->nodes[n].dims, sizeof p->nodes[home].dims);
     if (traced->nodes[n].flags & TSR__ROOT) CHECK(p->nodes[home].flags & TSR__ROOT);
