@@ -2,6 +2,7 @@
  * the table of operations that says where it may be drawn), sums,
  * products, views, look-ups, prefixes, loops, choices and functions mapped over rows, one made of
  * another, on any mesh. LAW_SEED=n tries one; TEST_FULL=1 tries thousands. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,4 +285,62 @@ static void wrap_trial(uint64_t seed)
 TEST_TIMEOUT(what_stands_around_a_step_changes_nothing, 1500)
 {
   law_each_seed(1, test_quick() ? 25 : 300, wrap_trial);
+}
+
+/* ---- where gradients lie --------------------------------------------------------------------- */
+
+enum { LYING = 2 * ARRAYS }; /* what is differentiated by, and the gradients */
+
+/* Arrays of a seed and the gradients by them, in `out`: placed at random if `mesh` is given, and
+ * at times computed of placed ones. Without a mesh they have the same elements. */
+static void gradients_of(tsr_scope *s, uint64_t seed, const tsr_mesh *mesh, composed *c,
+                         tsr_array **out)
+{
+  test_rng rng = test_seeded(seed + 9000);
+  int64_t n = test_range(&rng, 2, 5);
+  for (int i = 0; i < ARRAYS; i++) {
+    tsr_sharding at = law_sharding(&rng, c->mesh, 2);
+    out[i] = tsr_uniform(s, .key = seed * 2 + (uint64_t)i, .shape = TSR_SHAPE(n, n), .low = -1,
+                         .high = 1, .dtype = TSR_F64, .on = mesh ? at : (tsr_sharding){ 0 });
+  }
+  CHECK_STATUS(tsr_eval(out, ARRAYS), TSR_OK, s);
+  if (test_range(&rng, 0, 1)) out[0] = tsr_mul(tsr_sin(out[0]), tsr_transpose(out[1]));
+  tsr_function *sum = tsr_function_make(s, summed, .user = c);
+  tsr_array *slopes = tsr_call(tsr_grad(sum, .wrt = TSR_ARGS(0, 1)), out[0], out[1]);
+  for (int i = 0; i < ARRAYS; i++) out[ARRAYS + i] = tsr_item(slopes, i);
+  if (tsr_eval(out, LYING)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(s));
+}
+
+static void lying_trial(uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  const tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
+  composed c = { seed, (int)test_range(&rng, 1, 4), mesh, test_range(&rng, 0, 1) };
+  tsr_array *placed[LYING], *whole[LYING];
+  gradients_of(s, seed, mesh, &c, placed);
+  gradients_of(s, seed, NULL, &c, whole);
+  for (int i = 0; i < ARRAYS; i++) {
+    tsr_array *by = placed[i], *slope = placed[ARRAYS + i];
+    tsr_sharding want = tsr_sharding_of(by), got = tsr_sharding_of(slope);
+    double one[25], other[25];
+    size_t bytes = (size_t)(tsr_shape_of(by).dims[0] * tsr_shape_of(by).dims[1]) * sizeof *one;
+    if (want.mesh && !tsr_sharding_same(&want, &got, tsr_shape_of(by)))
+      FAIL("seed %llu: the gradient by %s lies as %s", (unsigned long long)seed, tsr_type_of(by),
+           tsr_type_of(slope));
+    CHECK_STATUS(tsr_read(slope, one, bytes), TSR_OK, s);
+    CHECK_STATUS(tsr_read(whole[ARRAYS + i], other, bytes), TSR_OK, s);
+    for (size_t e = 0; e < bytes / sizeof *one; e++)
+      if (!(fabs(one[e] - other[e]) <= 1e-10 * (1 + fabs(other[e]))))
+        FAIL("seed %llu: element %zu of gradient %d is %g, without a mesh %g",
+             (unsigned long long)seed, e, i, one[e], other[e]);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(a_gradient_lies_as_what_it_is_by, 1500)
+{
+  law_each_seed(1, test_quick() ? 25 : 300, lying_trial);
 }
