@@ -27,8 +27,9 @@ typedef struct tsr_gradient_args {
 
 /* Makes the gradient of a function: it takes the function's arguments and returns the gradient of
  * the result by the argument in `.wrt`, with that argument's form, dtypes and shapes; by several
- * arguments, the tuple of their gradients in order. The function's result must be one float of rank
- * 0, or a tree whose first array is one. Errors: TSR_EARG; at the call those of the function,
+ * arguments, the tuple of their gradients in order. A gradient has the sharding of the array that
+ * it is by. The function's result must be one float of rank 0, or a tree whose first array is one.
+ * Errors: TSR_EARG; at the call those of the function,
  * TSR_EDTYPE for an argument in `.wrt` that is not a float, TSR_ESHAPE for a result that is not a
  * single number, TSR_EUNSUPPORTED for an operation without a gradient. Returns a function owned by
  * the scope of `function`. Local. */
