@@ -73,7 +73,8 @@ static void show_following(tsr__flow *flow, tsr__gnode *nodes, int n, int like)
   else if (!stated && nodes[n].flags & TSR__PLACED) bound_cuts(flow, n, nodes[n].sharding);
 }
 
-/* Who uses a node: any, those that read its elements, those that say nothing of where they lie. */
+/* Who uses a node: any, those that read its elements, those that state no sharding for them, or a
+ * whole one: whatever is gathered lies somewhere before. */
 enum { USED = 1, READ = 2, UNSAID = 4 };
 
 /* Marks the nodes whose elements nobody reads, though others follow them. Leaves stay: who runs the
@@ -85,7 +86,9 @@ static void find_unread(tsr__flow *flow, uint8_t *uses)
     const tsr__gnode *node = &program->nodes[n];
     bool needed = node->flags & TSR__ROOT || tsr__is_leaf(node->op) || !uses[n] || uses[n] & READ;
     bool follows = tsr__ops[node->op].follows;
-    int unsaid = follows || !tsr__is_placing(node->op) ? UNSAID : 0;
+    bool says = !follows && tsr__is_placing(node->op) &&
+                tsr__used_axes(&program->shardings[node->sharding]);
+    int unsaid = says ? 0 : UNSAID;
     flow->unread[n] = !needed;
     TSR_FOR_OPERANDS (program, node, i, o)
       uses[o] |= (uint8_t)(!needed || (i && follows) ? USED : USED | READ | unsaid);
