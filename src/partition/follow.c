@@ -73,7 +73,7 @@ static void show_following(tsr__flow *flow, tsr__gnode *nodes, int n, int like)
   else if (!stated && nodes[n].flags & TSR__PLACED) bound_cuts(flow, n, nodes[n].sharding);
 }
 
-/* Who uses a node: any, those that read its elements, those that state no sharding for them, or a
+/* Users of a node: any, those that read its elements, those that state no sharding for them, or a
  * whole one: whatever is gathered lies somewhere before. */
 enum { USED = 1, READ = 2, UNSAID = 4 };
 
