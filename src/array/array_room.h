@@ -95,6 +95,10 @@ tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *e
 
 /* Elements first .. end of an array along a dim. */
 tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site);
+/* The elements along a dim that a table names, one for each of `count` picks, and zeros where a
+ * pick is below 0. The table is copied. An inert array is returned itself. */
+tsr_array *tsr__pick_dim(tsr_array *a, int dim, const int32_t *picks, int64_t count,
+                         const char *site);
 /* The array of a pad, of which each element along a dim becomes `step`: itself at place `first`,
  * the pad's value elsewhere. Borders are not looked at. */
 tsr_array *tsr__spread_dim(const tsr_pad_args *pad, int dim, int64_t step, int64_t first,

@@ -260,6 +260,33 @@ tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const cha
                    site);
 }
 
+/* ---- picking ---- */
+
+tsr_array *tsr__pick_dim(tsr_array *a, int dim, const int32_t *picks, int64_t count,
+                         const char *site)
+{
+  if (a->inert) return a;
+  tsr_scope *scope = tsr__home(a);
+  bool same = count == a->shape.dims[dim], gaps = false;
+  for (int64_t i = 0; i < count; i++) {
+    same &= picks[i] == i;
+    gaps |= picks[i] < 0;
+  }
+  if (same) return a;
+  bool fits = count < INT32_MAX / 8; /* as the attributes of a program do */
+  tsr__pick_attr *attr = fits ? tsr__arena_new(&scope->arena, tsr__pick_bytes(count)) : NULL;
+  if (!attr) {
+    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a table of %lld elements", (long long)count);
+    return tsr__make_inert(scope, site);
+  }
+  attr->dim = dim;
+  memcpy(attr->picks, picks, (size_t)count * sizeof *picks);
+  tsr__ask ask = { .attr = attr, .attr_bytes = tsr__pick_bytes(count) };
+  tsr_array *zero =
+      gaps ? tsr__make_const(scope, (tsr_dtype)a->dtype, (tsr__num){ 0 }, site) : NULL;
+  return tsr__make(NULL, TSR__OP_PICK, TSR__IN(a, zero), &ask, site);
+}
+
 /* ---- rolling ---- */
 
 /* Both operands of the node are the array: elements come of the one or the other. */

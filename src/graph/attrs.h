@@ -23,6 +23,7 @@ enum tsr__attr_family {
   TSR__ATTR_SCAN,
   TSR__ATTR_SORT,
   TSR__ATTR_ROLL,
+  TSR__ATTR_PICK,
   TSR__ATTR_TIE,
   TSR__ATTR_INDEX,
   TSR__ATTR_PLACE,
@@ -73,6 +74,17 @@ typedef struct tsr__sort_attr {
 typedef struct tsr__roll_attr {
   int64_t dim, count; /* the elements move by `count` along `dim` */
 } tsr__roll_attr;
+
+/* As long as its result is along `dim`. */
+typedef struct tsr__pick_attr {
+  int64_t dim;
+  int32_t picks[]; /* by index of the result: that of the operand, or below 0 for a zero */
+} tsr__pick_attr;
+
+static inline uint32_t tsr__pick_bytes(int64_t count)
+{
+  return (uint32_t)(sizeof(tsr__pick_attr) + (size_t)count * sizeof(int32_t));
+}
 
 /* The operands of an extreme may be equal: `first` gives the gradient to the first operand then,
  * else each gets half of it. */
@@ -208,9 +220,10 @@ typedef struct tsr__custom_attr {
   int64_t arguments, captured, again;
 } tsr__custom_attr;
 
-/* The size of a family's struct, and one of zeros. */
+/* The size of a family's struct, and one of zeros. `each`: a table follows, of items of so many
+ * bytes. */
 typedef struct tsr__attr_info {
-  uint16_t bytes;
+  uint16_t bytes, each;
   const void *zero;
 } tsr__attr_info;
 

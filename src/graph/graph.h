@@ -51,11 +51,11 @@ struct tsr_array {
   uint8_t inert;          /* made by a failed call, or of one: computes nothing */
   uint8_t deleted;        /* tsr__deleted: `value` goes with the last of `users` */
   uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
-  uint16_t attr_bytes;    /* as the table says */
   uint32_t mark;          /* index + 1 of its node in the program traced last */
   uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
   _Atomic uint32_t users; /* tsr__array_users, and in the highest bit whether it is deleted */
   int32_t in_count, number_count;
+  uint32_t attr_bytes; /* as the table says */
   _Atomic bool shared; /* it or what it is of lies, or was to lie, where all processes take part */
   bool weak;           /* a number of the user's: beside arrays its kind counts, not its dtype */
   /* all three behind the node, in its allocation */
@@ -95,7 +95,7 @@ typedef struct tsr__ask {
   tsr_dtype dtype;  /* rule ATTR */
   tsr_shape shape;  /* rule SOURCE */
   const void *attr; /* TSR__ATTR(tsr__dim_attr, .dim = 1); NULL: zeros */
-  uint16_t attr_bytes;
+  uint32_t attr_bytes;
   int number_count; /* TSR__NUMBERS({ .i = 7 }) */
   const tsr__num *numbers;
   int region_count;
@@ -270,10 +270,14 @@ typedef struct tsr__viewing {
   tsr__viewdim dims[TSR_MAX_RANK]; /* by dims of the operand */
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
   bool linear; /* no such map: the operand's elements in order, as they lie in memory */
+  /* Not NULL: index i along dim `picked` shows the operand's element picks[i], below 0 nothing.
+   * That dim of operand and result is one, and has a map of its own for each run of picks. */
+  const int32_t *picks;
+  int picked;
 } tsr__viewing;
 
 tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pad, tsr__view_concat,
-    tsr__view_reshape, tsr__view_roll;
+    tsr__view_reshape, tsr__view_roll, tsr__view_pick;
 /* Of operand `i` of a view. */
 tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
 
@@ -303,10 +307,12 @@ typedef struct tsr__viewed {
 } tsr__viewed;
 
 /* Whether some element of a view lies on another device than in its operand, or at another place
- * than local indices give: a dim is cut along which elements come to lie elsewhere. Such a view is
- * a step of its own. */
+ * than local indices give: a dim is cut along which elements come to lie elsewhere. */
 bool tsr__view_moves(const tsr__viewed *viewed);
 /* The same of a node of a program with all places. */
+bool tsr__node_moves(const struct tsr__program *program, int node);
+/* Whether a node is a view that is a step of its own: one that moves, or that reads by a table,
+ * which no kernel does. */
 bool tsr__node_shifts(const struct tsr__program *program, int node);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
@@ -358,7 +364,8 @@ typedef struct tsr__gnode {
                            of accums.def */
   uint8_t region_count; /* indices into `regions`: so many of `operands` behind its operands */
   uint16_t sharding;    /* index into `shardings`; 0 = unplaced */
-  uint16_t attr_bytes;  /* attributes: as the table says, in `attrs` from byte `attr` on */
+  uint16_t zero;        /* no padding */
+  uint32_t attr_bytes;  /* attributes: as the table says, in `attrs` from byte `attr` on */
   uint32_t attr;        /* 0 if it has none */
   int32_t in_count, first_in; /* operands: that many of `operands` from there on */
   int32_t param_count, param; /* numbers: that many of `params` from there on; -1 = none */
@@ -366,7 +373,6 @@ typedef struct tsr__gnode {
   int32_t first_result;       /* dtype, rank and sharding of its own; 0: its one result is here */
   int32_t with; /* set by partition on what crosses devices: 1 + the next node that travels with it,
                    the first again behind the last; 0: it goes alone */
-  uint32_t zero; /* no padding */
   int64_t dims[TSR_MAX_RANK];
 } tsr__gnode;
 
@@ -466,7 +472,7 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
                      const char *site);
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding); /* its index */
 /* Where an attribute lies in `attrs`, which takes it in if it is new; 0 for none. */
-uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes);
+uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint32_t bytes);
 /* Here, so that it is copied once, to where it is wanted. */
 static inline tsr_shape tsr__gnode_shape(const tsr__gnode *node)
 {

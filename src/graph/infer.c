@@ -796,6 +796,33 @@ tsr_status tsr__shape_roll(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
   return TSR_OK;
 }
 
+tsr_status tsr__shape_pick(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                           tsr__error *error)
+{
+  const tsr__pick_attr *attr = asked_attr(op, ask);
+  const tsr__type *x = &in.at[0];
+  bool fits = attr->dim >= 0 && attr->dim < x->rank && (in.count < 2 || !in.at[1].rank);
+  if (fits && dim_of(x, (int)attr->dim) == TSR__DYNAMIC)
+    return unknown_rows(op, x, (int)attr->dim, error);
+  int64_t last = -1, table = (int64_t)ask->attr_bytes - (int64_t)sizeof *attr;
+  int64_t count = ask->attr ? table / (int64_t)sizeof *attr->picks : 0;
+  bool gaps = false;
+  for (int64_t i = 0; i < count && fits; i++) {
+    last = attr->picks[i] > last ? attr->picks[i] : last;
+    gaps |= attr->picks[i] < 0;
+  }
+  fits = fits && last < x->dims[attr->dim] && (!gaps || in.count == 2);
+  if (!fits)
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_%s: %lld elements up to %lld of %s cannot be picked along dim %lld; "
+                          "give a dim of the array, elements of the dim, and a number for gaps",
+                          tsr__ops[op].name, (long long)count, (long long)last, text_of(x).text,
+                          (long long)attr->dim);
+  *out = shape_of(x);
+  out->dims[attr->dim] = count;
+  return TSR_OK;
+}
+
 tsr_status tsr__shape_update(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {

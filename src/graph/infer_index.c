@@ -71,6 +71,27 @@ tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
   return TSR_OK;
 }
 
+/*   table [n, rows, ..], index [n, k] -> [n, k, ..], with the same dims before them all */
+tsr_status tsr__shape_fetch(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                            tsr__error *error)
+{
+  const tsr__span_attr *attr = asked_attr(op, ask);
+  const tsr__type *table = &in.at[0], *index = &in.at[1];
+  bool fits = attr->dim >= 0 && attr->more == 1 && attr->dim + 1 < table->rank &&
+              index->rank == attr->dim + 2;
+  for (int d = 0; fits && d <= attr->dim; d++)
+    fits = dim_of(table, d) != TSR__DYNAMIC && dim_of(table, d) == dim_of(index, d);
+  if (!fits)
+    return tsr__error_set(
+        error, TSR_ESHAPE,
+        "tsr_%s: %s has no rows for indices %s along dim %lld; give both the same "
+        "dims up to it, and one more",
+        tsr__ops[op].name, text_of(table).text, text_of(index).text, (long long)attr->dim);
+  *out = shape_of(table);
+  out->dims[attr->dim + 1] = index->dims[attr->dim + 1];
+  return TSR_OK;
+}
+
 tsr_status tsr__shape_take_along(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                  tsr__error *error)
 {

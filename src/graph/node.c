@@ -139,7 +139,8 @@ static tsr_array *inert_constant(const tsr_scope *scope)
 static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                         const char *site)
 {
-  uint16_t attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes;
+  const tsr__attr_info *attrs = &tsr__attrs[tsr__ops[op].attr];
+  uint32_t attr_bytes = attrs->each && ask->attr ? ask->attr_bytes : attrs->bytes;
   bool many = tsr__ops[op].numbers == TSR__MANY;
   size_t links = (size_t)in.count,
          numbers = many ? (size_t)ask->number_count : tsr__ops[op].numbers;

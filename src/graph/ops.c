@@ -13,7 +13,7 @@ _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_
 
 _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
                    sizeof(tsr__order_attr) == TSR_MAX_RANK &&
-                   sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK,
+                   sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK && sizeof(tsr__pick_attr) == 8,
                "nor in those of views");
 _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
                    sizeof(tsr__blocks_attr) == 32 * TSR_MAX_RANK,
@@ -32,6 +32,7 @@ static const tsr__dim_attr no_dim;
 static const tsr__scan_attr no_scan;
 static const tsr__sort_attr no_sort;
 static const tsr__roll_attr no_roll;
+static const tsr__pick_attr no_pick;
 static const tsr__tie_attr no_tie;
 static const tsr__index_attr no_index;
 static const tsr__place_attr no_place;
@@ -49,27 +50,28 @@ static const tsr__loop_attr no_loop;
 static const tsr__custom_attr no_custom;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
-  [TSR__ATTR_NONE] = { 0, NULL },
-  [TSR__ATTR_REDUCE] = { sizeof no_reduce, &no_reduce },
-  [TSR__ATTR_DIM] = { sizeof no_dim, &no_dim },
-  [TSR__ATTR_SCAN] = { sizeof no_scan, &no_scan },
-  [TSR__ATTR_SORT] = { sizeof no_sort, &no_sort },
-  [TSR__ATTR_ROLL] = { sizeof no_roll, &no_roll },
-  [TSR__ATTR_TIE] = { sizeof no_tie, &no_tie },
-  [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
-  [TSR__ATTR_PLACE] = { sizeof no_place, &no_place },
-  [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
-  [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },
-  [TSR__ATTR_PAD] = { sizeof no_pad, &no_pad },
-  [TSR__ATTR_SPAN] = { sizeof no_span, &no_span },
-  [TSR__ATTR_SCATTER] = { sizeof no_scatter, &no_scatter },
-  [TSR__ATTR_WITHIN] = { sizeof no_within, &no_within },
-  [TSR__ATTR_DOT] = { sizeof no_dot, &no_dot },
-  [TSR__ATTR_BLOCKS] = { sizeof no_blocks, &no_blocks },
-  [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
-  [TSR__ATTR_TAP] = { sizeof no_tap, &no_tap },
-  [TSR__ATTR_LOOP] = { sizeof no_loop, &no_loop },
-  [TSR__ATTR_CUSTOM] = { sizeof no_custom, &no_custom },
+  [TSR__ATTR_NONE] = { 0, 0, NULL },
+  [TSR__ATTR_REDUCE] = { sizeof no_reduce, 0, &no_reduce },
+  [TSR__ATTR_DIM] = { sizeof no_dim, 0, &no_dim },
+  [TSR__ATTR_SCAN] = { sizeof no_scan, 0, &no_scan },
+  [TSR__ATTR_SORT] = { sizeof no_sort, 0, &no_sort },
+  [TSR__ATTR_ROLL] = { sizeof no_roll, 0, &no_roll },
+  [TSR__ATTR_PICK] = { sizeof no_pick, sizeof no_pick.picks[0], &no_pick },
+  [TSR__ATTR_TIE] = { sizeof no_tie, 0, &no_tie },
+  [TSR__ATTR_INDEX] = { sizeof no_index, 0, &no_index },
+  [TSR__ATTR_PLACE] = { sizeof no_place, 0, &no_place },
+  [TSR__ATTR_SLICE] = { sizeof no_slice, 0, &no_slice },
+  [TSR__ATTR_ORDER] = { sizeof no_order, 0, &no_order },
+  [TSR__ATTR_PAD] = { sizeof no_pad, 0, &no_pad },
+  [TSR__ATTR_SPAN] = { sizeof no_span, 0, &no_span },
+  [TSR__ATTR_SCATTER] = { sizeof no_scatter, 0, &no_scatter },
+  [TSR__ATTR_WITHIN] = { sizeof no_within, 0, &no_within },
+  [TSR__ATTR_DOT] = { sizeof no_dot, 0, &no_dot },
+  [TSR__ATTR_BLOCKS] = { sizeof no_blocks, 0, &no_blocks },
+  [TSR__ATTR_AXIS] = { sizeof no_axis, 0, &no_axis },
+  [TSR__ATTR_TAP] = { sizeof no_tap, 0, &no_tap },
+  [TSR__ATTR_LOOP] = { sizeof no_loop, 0, &no_loop },
+  [TSR__ATTR_CUSTOM] = { sizeof no_custom, 0, &no_custom },
 };
 
 const tsr__why_words tsr__whys[TSR__WHYS] = {
@@ -111,6 +113,7 @@ const tsr__why_words tsr__whys[TSR__WHYS] = {
 #define LOOPS() .loops = true,
 #define KEEPS_FIRST() .keeps_first = true,
 #define BY_LINES() .by_lines = true,
+#define FETCHES() .fetches = true,
 #define FLOPS(function) .flops = tsr__flops_##function,
 #define PREFIX(floats, others) .prefix = { floats, others },
 #define LONG(size) .least_cut = size,

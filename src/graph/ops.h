@@ -94,6 +94,7 @@ typedef struct tsr__opinfo {
   bool reads_parts; /* operand 0 may lie where devices made it */
   bool aligned, source, looks_up, inserts_dims, each_line, at_start, contracts;
   bool permutes, reshapes, repeats, ragged, even, moves, follows, loops, keeps_first, by_lines;
+  bool fetches;
   uint16_t on_bools, square, joins; /* tsr__op; 0: none */
   const char *sign;
   tsr__shape_fn *shape;

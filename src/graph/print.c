@@ -156,6 +156,21 @@ static void add_roll(const tsr__program *program, const tsr__gnode *node, tsr__t
   tsr__text_add(out, ", dim %lld, by %lld", (long long)attr->dim, (long long)attr->count);
 }
 
+/* "dim 0, 1..2 0 none": elements that follow each other as one. */
+static void add_pick(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__pick_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", dim %lld,", (long long)attr->dim);
+  for (int64_t i = 0, end; i < node->dims[attr->dim]; i = end) {
+    int32_t from = attr->picks[i];
+    for (end = i + 1; end < node->dims[attr->dim]; end++)
+      if (attr->picks[end] != (from < 0 ? from : from + (end - i))) break;
+    if (from < 0) tsr__text_add(out, " none");
+    else tsr__text_add(out, " %d", from);
+    if (from >= 0 && end > i + 1) tsr__text_add(out, "..%d", from + (int)(end - i) - 1);
+  }
+}
+
 /* "2f": so many times an index, by its letter. */
 static void add_index(int64_t times, int index, tsr__text *out)
 {
@@ -211,7 +226,7 @@ static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const 
   [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
   [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within, [TSR__ATTR_SCAN] = add_scan,
   [TSR__ATTR_SORT] = add_sort,       [TSR__ATTR_ROLL] = add_roll,     [TSR__ATTR_DOT] = add_dot,
-  [TSR__ATTR_TAP] = add_tap,
+  [TSR__ATTR_TAP] = add_tap,         [TSR__ATTR_PICK] = add_pick,
 };
 
 /* ---- nodes ---- */

@@ -109,7 +109,7 @@ int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
   return program->sharding_count++;
 }
 
-uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes)
+uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint32_t bytes)
 {
   size_t start = (size_t)program->attr_count, room = ((size_t)bytes + 7) / 8 * 8;
   if (!bytes) return 0;

@@ -92,7 +92,9 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
       return broken(error, n, g, "an operand is missing");
   }
   if (check_regions(program, n, error)) return error->status;
-  if (g->attr_bytes != tsr__attrs[tsr__ops[g->op].attr].bytes || g->attr % 8 ||
+  const tsr__attr_info *attrs = &tsr__attrs[tsr__ops[g->op].attr];
+  uint32_t table = g->attr_bytes - attrs->bytes; /* wraps where there are too few */
+  if (g->attr_bytes < attrs->bytes || (attrs->each ? table % attrs->each : table) || g->attr % 8 ||
       g->attr > (uint32_t)program->attr_count - g->attr_bytes)
     return broken(error, n, g, "its attributes are not those of the table");
   return TSR_OK;

@@ -99,6 +99,17 @@ void tsr__view_concat(const tsr__program *program, const tsr__gnode *g, int i, t
   show_part(view, dim, before, program->nodes[tsr__in(program, g, i)].dims[dim]);
 }
 
+/* Operand 1, a number, lies where the table names no element. */
+void tsr__view_pick(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+{
+  const tsr__pick_attr *attr = attr_of(program, g);
+  int d = (int)attr->dim;
+  if (i) return;
+  view->dims[d] = (tsr__viewdim){ .dim = d, .step = 1 };
+  view->picks = attr->picks;
+  view->picked = d;
+}
+
 /* ---- other shapes --------------------------------------------------------------------------- */
 
 /* The first dim from `d` on that is not 1. */
@@ -207,7 +218,7 @@ bool tsr__view_moves(const tsr__viewed *v)
   return false;
 }
 
-bool tsr__node_shifts(const tsr__program *program, int node)
+bool tsr__node_moves(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
   if (!tsr__is_view(g->op) || !g->sharding) return false;
@@ -215,4 +226,11 @@ bool tsr__node_shifts(const tsr__program *program, int node)
   int first = tsr__in(program, g, 0);
   const tsr_sharding *from = &program->shardings[program->nodes[first].sharding];
   return tsr__view_moves(&(tsr__viewed){ program, g, &program->shardings[g->sharding], &from });
+}
+
+bool tsr__node_shifts(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  return (tsr__is_view(g->op) && tsr__view_of(program, g, 0).picks) ||
+         tsr__node_moves(program, node);
 }

@@ -38,6 +38,8 @@ FIELDS(sort_fields) = { FIELD(sort, dim, I64, 1, 0, LAST), FIELD(sort, count, I6
                         FIELD(sort, order, I64, 1, 0, TSR__ORDER_LARGEST), END };
 FIELDS(roll_fields) = { FIELD(roll, dim, I64, 1, 0, LAST), FIELD(roll, count, I64, 1, 0, FAR),
                         END };
+FIELDS(pick_fields) = { FIELD(pick, dim, I64, 1, 0, LAST),
+                        FIELD(pick, picks, I32, 0, -1, INT32_MAX), END };
 FIELDS(index_fields) = { FIELD(index, index, INDEX, 1, 0, 1 << 20), END };
 FIELDS(place_fields) = { FIELD(place, why, I64, 1, 0, TSR__WHYS - 1), END };
 FIELDS(slice_fields) = { FIELD(slice, start, I64, TSR_MAX_RANK, -FAR, FAR),
@@ -89,7 +91,8 @@ const tsr__field *tsr__fields_of(int family)
     [TSR__ATTR_SPAN] = span_fields,     [TSR__ATTR_SCATTER] = scatter_fields,
     [TSR__ATTR_WITHIN] = within_fields, [TSR__ATTR_DOT] = dot_fields,
     [TSR__ATTR_LOOP] = loop_fields,     [TSR__ATTR_CUSTOM] = custom_fields,
-    [TSR__ATTR_TIE] = tie_fields,       [TSR__ATTR_PLACE] = place_fields,
+    [TSR__ATTR_PICK] = pick_fields,     [TSR__ATTR_TIE] = tie_fields,
+    [TSR__ATTR_PLACE] = place_fields,
   };
   return tables[family];
 }
@@ -98,6 +101,7 @@ int64_t tsr__field_get(const tsr__field *field, const void *attr, int i)
 {
   const char *at = (const char *)attr + field->offset;
   switch (field->kind) {
+  case TSR__FIELD_I32: return ((const int32_t *)(const void *)at)[i];
   case TSR__FIELD_U32: return ((const uint32_t *)(const void *)at)[i];
   case TSR__FIELD_U16: return ((const uint16_t *)(const void *)at)[i];
   case TSR__FIELD_U8: return ((const uint8_t *)at)[i];
@@ -109,6 +113,7 @@ void tsr__field_set(const tsr__field *field, void *attr, int i, int64_t value)
 {
   char *at = (char *)attr + field->offset;
   switch (field->kind) {
+  case TSR__FIELD_I32: ((int32_t *)(void *)at)[i] = (int32_t)value; break;
   case TSR__FIELD_U32: ((uint32_t *)(void *)at)[i] = (uint32_t)value; break;
   case TSR__FIELD_U16: ((uint16_t *)(void *)at)[i] = (uint16_t)value; break;
   case TSR__FIELD_U8: ((uint8_t *)at)[i] = (uint8_t)value; break;

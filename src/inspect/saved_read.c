@@ -324,7 +324,7 @@ static bool want_type(reader *r, tsr__result *out, tsr_sharding *place)
 typedef struct line {
   tsr__gnode node;
   union {
-    char bytes[1024];
+    char bytes[sizeof(tsr__pick_attr) + TSR__TEXT_MANY * sizeof(int32_t)];
     int64_t align;
   } attr;
   int32_t ins[TSR__TEXT_MANY + TSR__MAX_REGIONS];
@@ -405,8 +405,9 @@ static bool want_field(reader *r, line *l, const char *name, const char *at)
   }
   int count = 0;
   if (!want(r, "[")) return false;
-  while (next_item(r, &count, f->many))
+  while (next_item(r, &count, f->many ? f->many : TSR__TEXT_MANY))
     if (want_whole(r, in, &value)) tsr__field_set(f, l->attr.bytes, count - 1, value);
+  if (!f->many) l->node.attr_bytes = f->offset + (uint32_t)count * (uint32_t)sizeof(int32_t);
   return !r->error->status;
 }
 

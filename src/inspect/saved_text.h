@@ -60,7 +60,7 @@ typedef struct tsr__field {
   const char *name;
   uint16_t offset;
   uint8_t kind; /* tsr__field_kind */
-  uint8_t many; /* so many of them */
+  uint8_t many; /* so many of them; 0: the table at the end of the struct */
   int64_t least, most;
 } tsr__field;
 
@@ -68,6 +68,7 @@ typedef struct tsr__field {
 enum tsr__field_kind {
   TSR__FIELD_I64,
   TSR__FIELD_INDEX,
+  TSR__FIELD_I32,
   TSR__FIELD_U32,
   TSR__FIELD_U16,
   TSR__FIELD_U8

@@ -182,19 +182,29 @@ static int region_number(const writer *w, const tsr__region *region)
   return r;
 }
 
-/* "key=5", "key=[0,2]" without zeros at the end; nothing where all are zero. */
-static void put_field(writer *w, const tsr__field *field, const void *attr, const char **comma)
+/* The items of a field that a node has. */
+static int items_of(const tsr__field *field, const tsr__gnode *g)
 {
-  int count = field->many;
-  bool always = field->kind == TSR__FIELD_INDEX;
+  return field->many ? field->many : (int)((g->attr_bytes - field->offset) / sizeof(int32_t));
+}
+
+/* "key=5", "key=[0,2]" without zeros at the end but for those of a table; nothing where all are
+ * zero. */
+static void put_field(writer *w, const tsr__field *field, const tsr__program *program,
+                      const tsr__gnode *g, const char **comma)
+{
+  const void *attr = tsr__attr_of(program, g);
+  int count = items_of(field, g);
+  bool always = field->kind == TSR__FIELD_INDEX || !field->many;
+  check_most(w, count, TSR__TEXT_MANY, "picks");
   while (count && !always && !tsr__field_get(field, attr, count - 1)) count--;
   if (!count) return;
   tsr__text_add(w->out, "%s%s=", *comma, field->name);
   *comma = ", ";
-  if (field->many > 1) tsr__text_add(w->out, "[");
+  if (field->many != 1) tsr__text_add(w->out, "[");
   for (int i = 0; i < count; i++)
     tsr__text_add(w->out, "%s%lld", i ? "," : "", (long long)tsr__field_get(field, attr, i));
-  if (field->many > 1) tsr__text_add(w->out, "]");
+  if (field->many != 1) tsr__text_add(w->out, "]");
 }
 
 static void put_whole_list(writer *w, const char *key, const tsr__num *numbers, int count)
@@ -236,7 +246,7 @@ static void put_inside(writer *w, const tsr__program *program, const tsr__gnode 
     return;
   }
   for (const tsr__field *f = tsr__fields_of(tsr__ops[g->op].attr); f->name; f++)
-    put_field(w, f, tsr__attr_of(program, g), &comma);
+    put_field(w, f, program, g, &comma);
   if (g->param >= 0 && has_own_numbers(program, g)) {
     tsr__text_add(w->out, "%s", comma);
     check_most(w, g->param_count, TSR__TEXT_MANY, "numbers");

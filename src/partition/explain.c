@@ -11,19 +11,13 @@
 #include <stdio.h>
 
 static const char *const move_names[] = {
-  [TSR__MOVE_SLICE] = "slice",
-  [TSR__MOVE_PERMUTE] = "permute",
-  [TSR__MOVE_ALL_TO_ALL] = "all-to-all",
-  [TSR__MOVE_ALL_GATHER] = "all-gather",
-  [TSR__MOVE_BROADCAST] = "broadcast",
-  [TSR__MOVE_REMATERIALISE] = "rematerialise",
-  [TSR__MOVE_ALL_REDUCE] = "all-reduce",
-  [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
-  [TSR__MOVE_ROWS] = "rebalance",
-  [TSR__MOVE_PREFIX] = "prefix",
-  [TSR__MOVE_SORT] = "sort",
-  [TSR__MOVE_EXCHANGE] = "exchange",
-  [TSR__MOVE_LOOK] = "look-up",
+  [TSR__MOVE_SLICE] = "slice",           [TSR__MOVE_PERMUTE] = "permute",
+  [TSR__MOVE_ALL_TO_ALL] = "all-to-all", [TSR__MOVE_ALL_GATHER] = "all-gather",
+  [TSR__MOVE_BROADCAST] = "broadcast",   [TSR__MOVE_REMATERIALISE] = "rematerialise",
+  [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
+  [TSR__MOVE_ROWS] = "rebalance",        [TSR__MOVE_PREFIX] = "prefix",
+  [TSR__MOVE_FETCH] = "fetch",           [TSR__MOVE_SORT] = "sort",
+  [TSR__MOVE_EXCHANGE] = "exchange",     [TSR__MOVE_LOOK] = "look-up",
 };
 
 /* The words of the field; tests and the tool compare with them. */
@@ -212,8 +206,10 @@ static void add_note_bytes(const tsr__partitioned *parts, int lead, const int64_
     bytes += parts->notes[i].bytes;
     for (int k = 0; k < 2 && counted; k++) of_run[k] += counted[i][k];
   }
-  /* The rows that a filter leaves, and the elements that a sort sends, depend on values. */
-  bool late = note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_SORT;
+  /* The rows that a filter leaves, those that a device fetches, and the elements that a sort sends
+   * depend on values. */
+  bool late =
+      note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_FETCH || note->move == TSR__MOVE_SORT;
   if (late && !counted) tsr__text_add(out, "bytes known after the run");
   else if (late) tsr__text_add(out, "%lld bytes counted", (long long)of_run[0]);
   else tsr__text_add(out, "%lld bytes", (long long)bytes);

@@ -465,7 +465,9 @@ static tsr_status note_along(maker *m, int n)
   if (tsr__dim_parts(at, dim) == 1) return TSR_OK;
   tsr__note *note = new_note(m);
   if (!note) return m->error->status;
-  note->move = tsr__ops[node->op].prefix[0] ? TSR__MOVE_PREFIX : TSR__MOVE_SORT;
+  const tsr__opinfo *row = &tsr__ops[node->op];
+  note->move = row->fetches ? TSR__MOVE_FETCH : TSR__MOVE_SORT;
+  if (row->prefix[0]) note->move = TSR__MOVE_PREFIX;
   note->cause = TSR__CAUSE_ALONG;
   note->axes = (uint8_t)tsr__dim_axes(at, dim);
   note->mesh = at->mesh;
@@ -506,7 +508,7 @@ static tsr_status note_node(maker *m, int n)
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? all_reduce_note(m, n) : NULL;
   bool evens = tsr__ops[node->op].even;
-  bool shifts = tsr__node_shifts(&m->out->program, n);
+  bool shifts = tsr__node_moves(&m->out->program, n);
   bool moves = tsr__ops[node->op].moves;
   if (!evens && !reduces && !shifts && !moves) return TSR_OK;
   if (evens && !node_sharding(m, n)->mesh) return TSR_OK;

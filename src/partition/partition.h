@@ -24,6 +24,7 @@ enum tsr__move {
   TSR__MOVE_ALL_REDUCE,     /* partials of reductions */
   TSR__MOVE_REDUCE_SCATTER, /* partials of reductions; each device finishes its own shard */
   TSR__MOVE_PREFIX,         /* the prefix of the elements before a device's part of a line */
+  TSR__MOVE_FETCH,          /* rows to the devices that name them; bytes known after the run */
   TSR__MOVE_SORT,           /* elements to their sorted positions; bytes known after the run */
   TSR__MOVE_EXCHANGE,       /* a view's elements from the devices that hold them */
   TSR__MOVE_LOOK,           /* a sharded table's elements from the devices that hold them */

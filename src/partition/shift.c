@@ -7,7 +7,8 @@
  *
  * An element that a device wants and does not hold crosses once; of several holders the lowest
  * gives it. A reshape moves ranges of folds (graph.h), any other view the elements that an affine
- * map shows. The planner counts bytes and the executor copies by this one rule. */
+ * map shows, or, of picks, one map for each stretch of them. The planner counts bytes and the
+ * executor copies by this one rule. */
 #include "partition/flow.h"
 
 /* A range of indices; empty where end <= start. */
@@ -53,6 +54,7 @@ typedef struct look {
   tsr__fold folds[TSR_MAX_RANK];
   range own[TSR_MAX_RANK];  /* the range of the result that the position holds */
   range want[TSR_MAX_RANK]; /* the part of `own` that this operand shows */
+  int64_t next;             /* where the next stretch of picks may begin */
 } look;
 
 /* The range of dim or fold k that `position` of the operand's place holds. */
@@ -93,7 +95,26 @@ static bool look_from(look *l, int position)
       l->want[d] = intersect_ranges(l->own[d], (range){ l->view.low[d], l->view.high[d] });
     any = any && l->want[d].start < l->want[d].end;
   }
+  l->next = l->view.picks ? l->own[l->view.picked].start : 0;
   return any;
+}
+
+/* Looks at the next stretch of the wanted ranges that one affine map shows; false: no more. A view
+ * without picks has one.
+ *
+ *   picks   5 6 - 0       stretches   0..1 at index + 5,  3 at index - 3 */
+static bool look_on(look *l)
+{
+  int d = l->view.picked;
+  const int32_t *picks = l->view.picks;
+  if (!picks) return !l->next++;
+  int64_t at = l->next, end = l->own[d].end;
+  while (at < end && picks[at] < 0) at++;
+  if (at == end) return false;
+  for (l->next = at + 1; l->next < end && picks[l->next] == picks[l->next - 1] + 1;) l->next++;
+  l->view.dims[d].start = picks[at] - at;
+  l->want[d] = (range){ at, l->next };
+  return true;
 }
 
 /* Whether the first operand, which overwrites the others, shows all that the position holds. Then a
@@ -104,6 +125,9 @@ static bool lies_under(const look *l)
   if (!l->operand) return false;
   for (int d = 0; d < l->rank; d++)
     if (l->own[d].start < over.low[d] || l->own[d].end > over.high[d]) return false;
+  const range *picked = &l->own[over.picked];
+  for (int64_t i = picked->start; over.picks && i < picked->end; i++)
+    if (over.picks[i] < 0) return false;
   return true;
 }
 
@@ -217,7 +241,8 @@ void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__sh
   if (!tsr__holds(viewed->to, to_position)) return; /* zeros need no copy */
   for (int i = viewed->node->in_count - 1; i >= 0; i--) {
     start_look(&l, viewed, i);
-    if (look_from(&l, to_position) && !lies_under(&l)) give_all(&l, to_position, take);
+    if (!look_from(&l, to_position) || lies_under(&l)) continue;
+    while (look_on(&l)) give_all(&l, to_position, take);
   }
 }
 
@@ -255,10 +280,13 @@ int64_t tsr__shift_bytes(const tsr__viewed *viewed)
 static int64_t count_lacking_elements(look *l, int position)
 {
   range part[TSR_MAX_RANK];
+  int64_t count = 0;
   if (!look_from(l, position) || lies_under(l)) return 0;
-  int64_t count = count_range_elements(l->want, l->rank);
-  return position_has_range(l, position, part) ? count - count_range_elements(part, l->rank)
-                                               : count;
+  while (look_on(l)) {
+    count += count_range_elements(l->want, l->rank);
+    if (position_has_range(l, position, part)) count -= count_range_elements(part, l->rank);
+  }
+  return count;
 }
 
 /* A position whose pieces are counted along the axes that they cross. */

@@ -199,30 +199,20 @@ static tsr_array *own_of(const collective *c, tsr_array *x)
   return x;
 }
 
-/* The numbers are put, and so captured by the body's trace as an array from outside. */
-static tsr_array *take_rows(tsr_array *x, const int64_t *rows, int64_t count, const char *site)
-{
-  tsr_array *at =
-      tsr_put_at(tsr__home(x), rows, TSR_I64, (tsr_shape){ .rank = 1, .dims = { count } },
-                 (tsr_sharding){ 0 }, site);
-  return tsr_take_at(&(tsr_take_args){ .size = sizeof(tsr_take_args), .x = x, .indices = at },
-                     site);
-}
-
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Places of groups in the order they are listed, or as they are: [groups, places in one, ..]. In
- * the arena of the collective's scope. */
+/* Places of groups in the order they are listed, in the arena of the collective's scope. */
 typedef struct grouping {
-  int64_t groups, each;
-  int64_t *listed, *back; /* which place is i-th, and where place i is listed; NULL: as they are */
+  int64_t each;          /* places in a group */
+  const int *listed;     /* NULL: all places are one group, in order */
+  int32_t *back, *picks; /* where place i is listed; room for `each` numbers for each place */
 } grouping;
 
 static bool read_groups(const collective *c, const tsr_collective_args *args, grouping *g,
                         tsr__error *error)
 {
   int64_t size = c->over.size, count = args->group_count;
-  *g = (grouping){ .groups = 1, .each = size };
+  *g = (grouping){ .each = size };
   if (!count) return true;
   if (count < 0 || !args->groups || size % count) {
     tsr__error_set(error, TSR_EARG,
@@ -230,18 +220,14 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
                    (long long)count, (long long)size);
     return false;
   }
-  g->groups = count;
   g->each = size / count;
-  /*   groups  { 0 2 } { 1 3 }      listed  0 2 1 3       rows in groups: take(rows, listed)
-   *                                back    0 2 1 3       and as places:  take(rows, back)
-   *
-   * One is the other's inverse, so each place is listed once or the groups are wrong. */
-  g->listed = tsr__arena_new(&c->scope->arena, 2 * (size_t)size * sizeof *g->listed);
-  if (!g->listed) {
+  g->back = tsr__arena_new(&c->scope->arena, (size_t)(size + size * g->each) * sizeof *g->back);
+  if (!g->back) {
     tsr__error_set(error, TSR_ENOMEM, "%s: no memory for groups", c->name);
     return false;
   }
-  g->back = g->listed + size;
+  g->picks = g->back + size;
+  g->listed = args->groups;
   for (int64_t i = 0; i < size; i++) g->back[i] = -1;
   for (int64_t i = 0; i < size; i++) {
     int place = args->groups[i];
@@ -250,40 +236,101 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
                      c->name, place, (long long)size - 1);
       return false;
     }
-    g->listed[i] = place;
-    g->back[place] = i;
+    g->back[place] = (int32_t)i;
   }
   return true;
 }
 
-/* [places, ..] as [groups, places in a group, ..] */
-static tsr_array *in_groups(const collective *c, const grouping *g, tsr_array *x)
+/* Exchanges within groups are picks along the places: a row of the table for each place, of as many
+ * numbers as its group has places.
+ *
+ *   groups  { 0 2 } { 1 3 }     gather  0 2   1 3   0 2   1 3    which place's each of them gets
+ *                               deal    0.0 2.0   1.0 3.0   0.1 2.1   1.1 3.1    and which piece
+ *
+ * So each place gets what it asked for and no other place's. */
+static tsr_array *pick_in_groups(const collective *c, const grouping *g, tsr_array *x, bool pieces)
 {
-  if (g->listed) x = take_rows(x, g->listed, c->over.size, c->site);
-  return tsr__split_dim(x, 0, g->groups, c->site);
+  int64_t count = c->over.size * g->each;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = g->back[i / g->each], first = at - at % g->each;
+    int32_t from = g->listed[first + i % g->each];
+    g->picks[i] = pieces ? (int32_t)(from * g->each + at % g->each) : from;
+  }
+  if (pieces) x = tsr__join_dims(x, 0, c->site);
+  return tsr__split_dim(tsr__pick_dim(x, 0, g->picks, count, c->site), 0, c->over.size, c->site);
 }
 
-/* [groups, places in a group, ..]: each place's own. Back in the order of places, each place takes
- * its row. */
-static tsr_array *own_of_groups(const collective *c, const grouping *g, tsr_array *x)
+/* [places, ..] as what each place gets of its group: [places, places in a group, ..]. */
+static tsr_array *gather_groups(const collective *c, const grouping *g, tsr_array *x)
 {
-  x = tsr__join_dims(x, 0, c->site);
-  return own_of(c, g->back ? take_rows(x, g->back, c->over.size, c->site) : x);
+  return pick_in_groups(c, g, x, false);
 }
 
-/* [groups, ..]: for each place what its group has. */
-static tsr_array *spread_groups(const collective *c, const grouping *g, tsr_array *x)
+/* [from, to, ..] as [to, from, ..]: both are places of a group, the first in all groups. */
+static tsr_array *deal(const collective *c, const grouping *g, tsr_array *x)
 {
-  x = tsr_expand_dims_at(x, tsr_dims_of((int[]){ 1 }, 1), c->site);
   if (x->inert) return x;
-  tsr_shape shape = x->shape;
-  shape.dims[1] = g->each;
-  return own_of_groups(c, g, tsr_broadcast_to_at(x, shape, c->site));
+  return g->listed ? pick_in_groups(c, g, x, true) : tsr_moveaxis_at(x, 1, 0, c->site);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 typedef tsr_array *reduce_fn(const tsr_reduce_args *args, const char *site);
+
+static tsr_array *reduce_dim(const collective *c, reduce_fn *how, tsr_array *x, int dim)
+{
+  tsr_reduce_args args = { .size = sizeof args, .x = x, .dims = { .bits = 1u << dim } };
+  return how(&args, c->site);
+}
+
+/* The dim of x that the places of a group may share out between them; -1: none divides. */
+static int shared_dim(const grouping *g, const tsr_array *x)
+{
+  for (int d = 1; d < x->shape.rank; d++)
+    if (x->shape.dims[d] && x->shape.dims[d] % g->each == 0) return d;
+  return -1;
+}
+
+/* The dims of a place as one, with zeros up to a multiple of the places of a group. */
+static tsr_array *pad_flat(const collective *c, const grouping *g, tsr_array *x, int64_t count)
+{
+  tsr_pad_args pad = { .size = sizeof pad, .high = { 0, (g->each - count % g->each) % g->each } };
+  tsr_shape flat = { .rank = 2, .dims = { c->over.size, count } };
+  pad.x = tsr_reshape_at(x, flat, c->site);
+  return pad.high[1] ? tsr_pad_at(&pad, c->site) : pad.x;
+}
+
+/* Each place of a group reduces a piece of x, and all gather the pieces.
+ *
+ *   x [8, 6] of groups of 4     flat [8, 8] -> pieces [8, 4, 2] -> dealt -> reduced [8, 2]
+ *                               -> gathered [8, 4, 2] -> [8, 8] -> [8, 6] */
+static tsr_array *reduce_pieces(const collective *c, const grouping *g, reduce_fn *how,
+                                tsr_array *x)
+{
+  tsr_shape shape = x->shape;
+  int64_t count = tsr__shape_count(&shape) / c->over.size;
+  int dim = shared_dim(g, x);
+  if (dim < 0) x = pad_flat(c, g, x, count);
+  int at = dim < 0 ? 1 : dim;
+  x = tsr__split_dim(x, at, g->each, c->site);
+  if (!x->inert) x = tsr_moveaxis_at(x, at, 1, c->site);
+  x = reduce_dim(c, how, deal(c, g, x), 1);
+  if (!x->inert) x = gather_groups(c, g, x);
+  if (!x->inert) x = tsr_moveaxis_at(x, 1, at, c->site);
+  x = tsr__join_dims(x, at, c->site);
+  if (dim >= 0 || x->inert) return x;
+  return tsr_reshape_at(tsr__part(x, 1, (tsr_range){ 0, count, 1 }, c->site), shape, c->site);
+}
+
+/* All places of a group gather all of few elements. */
+static tsr_array *reduce_in_groups(const collective *c, const grouping *g, reduce_fn *how,
+                                   tsr_array *x)
+{
+  int64_t count = tsr__shape_count(&x->shape) / c->over.size;
+  /* A place is sent each - 1 pieces, and as many again; else each - 1 times all, at once. */
+  bool few = count < g->each || count < 2 * ((count + g->each - 1) / g->each);
+  return few ? reduce_dim(c, how, gather_groups(c, g, x), 1) : reduce_pieces(c, g, how, x);
+}
 
 /* The partitioner makes of the sum over a dim that lies along the axis what it makes of any:
  * partial sums and an all-reduce. */
@@ -299,12 +346,9 @@ static tsr_array *reduce(const char *name, reduce_fn *how, const tsr_collective_
   if (error.status || !read_groups(&c, &args, &g, &error)) return refuse(&c, &error);
   tsr_array *all = all_of(&c, args.x);
   if (all->inert) return all;
-  tsr_reduce_args sum = { .size = sizeof sum, .x = all, .dims = tsr_dims_of((int[]){ 0 }, 1) };
   /* The same everywhere then: no front, and nothing is dealt out. */
-  if (!args.group_count) return how(&sum, site);
-  sum.x = in_groups(&c, &g, all);
-  sum.dims = tsr_dims_of((int[]){ 1 }, 1);
-  return spread_groups(&c, &g, how(&sum, site));
+  if (!g.listed) return reduce_dim(&c, how, all, 0);
+  return own_of(&c, reduce_in_groups(&c, &g, how, all));
 }
 
 tsr_array *tsr_psum_at(const tsr_collective_args *args, const char *site)
@@ -385,16 +429,26 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   int dim = dim_of(&c, args.x, args.dim, !args.tiled);
   if (dim < 0) return tsr__make_inert(c.scope, site);
   tsr_array *x = all_of(&c, args.x);
-  if (args.group_count) x = in_groups(&c, &g, x);
-  /* Groups stand before: [groups, places, ..]. */
-  int first = args.group_count != 0; /* which dim is along the axis */
+  int first = g.listed != NULL; /* which dim is along the axis: of groups, places stand before */
+  if (first && !x->inert) x = gather_groups(&c, &g, x);
   if (!x->inert) x = tsr_moveaxis_at(x, first, first + dim, site);
   if (args.tiled) x = tsr__join_dims(x, first + dim, site);
-  return args.group_count ? spread_groups(&c, &g, x) : x;
+  return first ? own_of(&c, x) : x;
 }
 
-/*   x [8] at 4 places, tiled     all [1, 4, 8] -> sum [1, 8] -> [1, 4, 2] -> own [2]
- */
+/* Arrays of places, [from, ..], as pieces for the places of a group, [from, to, ..]; a piece has
+ * the dim that was split only if it is tiled. */
+static tsr_array *pieces_of(const collective *c, const grouping *g, const tsr_collective_args *args,
+                            int split, tsr_array *x)
+{
+  if (x->inert) return x;
+  if (!deals_out(c, g, args, split)) return tsr__make_inert(c->scope, c->site);
+  if (args->tiled) x = divide(c, x, split + 1, g->each);
+  return x->inert ? x : tsr_moveaxis_at(x, split + 1, 1, c->site);
+}
+
+/*   x [8] at 4 places, tiled     all [4, 8] -> sum [1, 8] -> pieces [1, 4, 2] -> own [2]
+ *   in groups of 2               all [4, 8] -> pieces [4, 2, 4] -> dealt, sum [4, 4] -> own [4] */
 tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *site)
 {
   collective c = { .site = site };
@@ -402,16 +456,16 @@ tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *sit
   tsr_collective_args args = { .size = sizeof args };
   if (!open_moving(&c, &g, "tsr_psum_scatter", given, &args)) return closed(&c, args.x);
   int dim = dim_of(&c, args.x, args.dim, 0);
-  tsr_array *all = dim < 0 ? NULL : in_groups(&c, &g, all_of(&c, args.x));
-  if (!all || all->inert) return tsr__make_inert(c.scope, site);
-  if (!deals_out(&c, &g, &args, dim)) return tsr__make_inert(c.scope, site);
-  tsr_array *sum = tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args),
-                                                  .x = all,
-                                                  .dims = tsr_dims_of((int[]){ 1 }, 1) },
-                              site);
-  if (args.tiled) sum = divide(&c, sum, dim + 1, g.each);
-  if (sum->inert) return sum;
-  return own_of_groups(&c, &g, tsr_moveaxis_at(sum, dim + 1, 1, site));
+  if (dim < 0) return tsr__make_inert(c.scope, site);
+  tsr_reduce_args sum = { .size = sizeof sum, .dims = { .bits = 1 }, .keep_dims = true };
+  tsr_array *x = all_of(&c, args.x);
+  if (g.listed) {
+    x = deal(&c, &g, pieces_of(&c, &g, &args, dim, x));
+    return x->inert ? x : own_of(&c, reduce_dim(&c, tsr_sum_at, x, 1));
+  }
+  sum.x = x;
+  x = pieces_of(&c, &g, &args, dim, x->inert ? x : tsr_sum_at(&sum, site));
+  return x->inert ? x : own_of(&c, tsr__join_dims(x, 0, site));
 }
 
 /* `swaps`: what is dealt out and put together is one dim. */
@@ -425,15 +479,11 @@ static tsr_array *all_to_all(const char *name, const tsr_collective_args *given,
   if (swaps) args.split = args.dim;
   int split = dim_of(&c, args.x, args.split, 0), dim = dim_of(&c, args.x, args.dim, 0);
   if (split < 0 || dim < 0) return tsr__make_inert(c.scope, site);
-  tsr_array *x = in_groups(&c, &g, all_of(&c, args.x)); /* [groups, from, ...] */
-  if (!deals_out(&c, &g, &args, split)) return tsr__make_inert(c.scope, site);
-  /* [groups, from, .. to, piece ..] -> [groups, to, .. from, piece ..] */
-  if (args.tiled) x = divide(&c, x, split + 2, g.each);
+  tsr_array *x = deal(&c, &g, pieces_of(&c, &g, &args, split, all_of(&c, args.x)));
   if (x->inert) return x;
-  x = tsr_moveaxis_at(x, split + 2, 1, site); /* [groups, to, from, ..] */
-  x = tsr_moveaxis_at(x, 2, dim + 2, site);
-  if (args.tiled) x = tsr__join_dims(x, dim + 2, site);
-  return own_of_groups(&c, &g, x);
+  x = tsr_moveaxis_at(x, 1, dim + 1, site);
+  if (args.tiled) x = tsr__join_dims(x, dim + 1, site);
+  return own_of(&c, x);
 }
 
 tsr_array *tsr_all_to_all_at(const tsr_collective_args *args, const char *site)
@@ -557,43 +607,32 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
   if (!args.x->shape.dims[0] || !args.to->shape.dims[0]) return args.to;
   tsr_array *row = ragged_rows(&c, &args);
   tsr_array *there = tsr_ge_at(row, TSR_OPERAND(0), site);
-  tsr_take_args take = { .size = sizeof take };
-  take.x = tsr__join_dims(all_of(&c, args.x), 0, site);
-  take.indices = tsr_maximum_at(row, TSR_OPERAND(0), site);
+  tsr_array *own = own_of(&c, tsr_iota_at(c.scope, TSR_I64, (tsr_shape){ 1, { c.over.size } }, 0,
+                                          (tsr_sharding){ 0 }, site));
+  own = tsr_mul_at(own, TSR_OPERAND(args.x->shape.dims[0]), site);
+  row = all_of(&c, tsr_where_at(there, TSR_OPERAND(row), TSR_OPERAND(own), site));
+  tsr__ask ask = { TSR__ATTR(tsr__span_attr, .more = 1) };
+  tsr_array *x = all_of(&c, args.x);
+  tsr_array *rows = own_of(&c, tsr__make(NULL, TSR__OP_FETCH, TSR__IN(x, row), &ask, site));
   for (int d = 1; d < args.to->shape.rank; d++)
     there = tsr_expand_dims_at(there, tsr_dims_of(&d, 1), site);
-  return tsr_where_at(there, TSR_OPERAND(tsr_take_at(&take, site)), TSR_OPERAND(args.to), site);
+  return tsr_where_at(there, TSR_OPERAND(rows), TSR_OPERAND(args.to), site);
 }
 
 /* ---- permutations ---------------------------------------------------------------------------- */
 
-/* What each place gets: of row source[i] of all, zeros where that is -1. `source` is written to
- * where there are gaps: row 0 is read there, and not shown. */
-static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
+/* Place i gets row source[i] of all, and zeros where that is -1. */
+static tsr_array *permute(const collective *c, tsr_array *x, const int32_t *source)
 {
   /* A turn by so many places is a roll, which moves from neighbour to neighbour and knows no
    * list. */
   int64_t size = c->over.size, shift = source[0] < 0 ? 0 : (size - source[0]) % size;
-  bool turns = true, gaps = false;
-  for (int64_t i = 0; i < size; i++) {
-    turns &= source[i] == (i + size - shift) % size;
-    gaps |= source[i] < 0;
-  }
+  bool turns = true;
+  for (int64_t i = 0; i < size; i++) turns &= source[i] == (i + size - shift) % size;
   tsr_array *all = all_of(c, x);
   if (all->inert) return all;
-  if (turns) return own_of(c, tsr_roll_at(all, &shift, (int[]){ 0 }, 1, c->site));
-  if (!gaps) return own_of(c, take_rows(all, source, size, c->site));
-  uint8_t *there = tsr__arena_new(&c->scope->arena, (size_t)size);
-  if (!there) return tsr__or_no_memory(c->scope, NULL, c->name, c->site);
-  for (int64_t i = 0; i < size; i++) {
-    there[i] = source[i] >= 0;
-    if (!there[i]) source[i] = 0;
-  }
-  tsr_shape shape = { .rank = all->shape.rank, .dims = { size } };
-  for (int d = 1; d < shape.rank; d++) shape.dims[d] = 1;
-  tsr_array *mask = tsr_put_at(c->scope, there, TSR_BOOL, shape, (tsr_sharding){ 0 }, c->site);
-  tsr_array *rows = take_rows(all, source, size, c->site);
-  return own_of(c, tsr_where_at(mask, TSR_OPERAND(rows), TSR_OPERAND(0), c->site));
+  return own_of(c, turns ? tsr_roll_at(all, &shift, (int[]){ 0 }, 1, c->site)
+                         : tsr__pick_dim(all, 0, source, size, c->site));
 }
 
 tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
@@ -604,9 +643,9 @@ tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
   tsr__take_opts("tsr_ppermute", given, &args, sizeof args, &error);
   if (!open_collective(&c, "tsr_ppermute", args.x, args.axis, site)) return closed(&c, args.x);
   int64_t size = c.over.size;
-  int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
+  int32_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
   if (!source) return tsr__or_no_memory(c.scope, NULL, c.name, site);
-  int64_t *sends = source + size;
+  int32_t *sends = source + size;
   for (int64_t i = 0; i < size; i++) source[i] = -1;
   for (int i = 0; i < args.count && !error.status; i++) {
     int from = args.pairs[i].from, to = args.pairs[i].to;
@@ -628,7 +667,7 @@ tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, i
   tsr__error error = { .status = TSR_OK };
   if (!open_collective(&c, "tsr_pshuffle", x, axis, site)) return closed(&c, x);
   int64_t size = c.over.size;
-  int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
+  int32_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
   if (!source) return tsr__or_no_memory(c.scope, NULL, c.name, site);
   if (count != size)
     tsr__error_set(&error, TSR_EARG,

@@ -248,41 +248,52 @@ tsr_array *tsr__batch_order(const node *x)
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
-/* Each element has a number of its own around it. */
-static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
+/* A view that shows operand 1 where operand 0 is not shown, and each element has a number of its
+ * own. `map`: the view of elements that have one. */
+static tsr_array *view_with(const node *x, tsr__batch_fn *map)
 {
   tsr_scope *scope = x->batch->replay.scope;
-  /* A pad shows one number around all of its operand, so where each element has its own the
-   * border is chosen afterwards: padded with 0, then by a mask of the shape of one element. */
+  /* A view shows one number beside all of its operand, so where each element has its own the
+   * number is chosen afterwards: viewed with 0, then by a mask of the shape of one element. */
   node with = *x;
+  tsr__ask ask = { .attr = tsr__batch_attr(x), .attr_bytes = x->g->attr_bytes };
+  tsr__op op = (tsr__op)x->g->op;
   tsr_shape own = tsr__gnode_shape(
       &x->batch->replay.program->nodes[tsr__in(x->batch->replay.program, x->g, 0)]);
   tsr_array *number = aligned(x, x->in[1], x->g->rank), *other[2] = { x->in[0], NULL };
   other[1] = tsr__make_const(scope, (tsr_dtype)x->g->dtype, (tsr__num){ 0 }, x->site);
   with.in = other;
   with.varies = (bool[]){ x->varies[0], false };
-  tsr_array *padded =
-      x->varies[0] ? tsr__batch_pad(&with)
-                   : tsr__make(NULL, TSR__OP_PAD, TSR__IN(other[0], other[1]),
-                               &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, x->site);
+  tsr_array *viewed =
+      x->varies[0] ? map(&with) : tsr__make(NULL, op, TSR__IN(other[0], other[1]), &ask, x->site);
   tsr_array *inside =
       tsr_full_at(scope, tsr_operand_bool(true), TSR_BOOL, own, (tsr_sharding){ 0 }, x->site);
   tsr_array *border = tsr__make_const(scope, TSR_BOOL, (tsr__num){ 0 }, x->site);
-  inside = tsr__make(NULL, TSR__OP_PAD, TSR__IN(inside, border),
-                     &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, x->site);
-  return tsr_where_at(inside, TSR_OPERAND(padded), TSR_OPERAND(number), x->site);
+  inside = tsr__make(NULL, op, TSR__IN(inside, border), &ask, x->site);
+  return tsr_where_at(inside, TSR_OPERAND(viewed), TSR_OPERAND(number), x->site);
 }
 
 tsr_array *tsr__batch_pad(const node *x)
 {
   const tsr__pad_attr *from = tsr__batch_attr(x);
   tsr__pad_attr attr = { .low = { 0 } };
-  if (x->varies[1]) return pad_with(x, from);
+  if (x->varies[1]) return view_with(x, tsr__batch_pad);
   for (int d = 0; d + 1 < TSR_MAX_RANK; d++) {
     attr.low[d + 1] = from->low[d];
     attr.high[d + 1] = from->high[d];
   }
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
+}
+
+tsr_array *tsr__batch_pick(const node *x)
+{
+  tsr_scope *scope = x->batch->replay.scope;
+  if (x->count > 1 && x->varies[1]) return view_with(x, tsr__batch_pick);
+  tsr__pick_attr *attr = tsr__arena_new(&scope->arena, x->g->attr_bytes);
+  if (!attr) return tsr__or_no_memory(scope, NULL, "tsr_vmap", x->site);
+  memcpy(attr, tsr__batch_attr(x), x->g->attr_bytes);
+  attr->dim++;
+  return tsr__batch_make(x, attr, (tsr_shape){ 0 });
 }
 
 /* One more letter, in front of all that vary. */

@@ -5,16 +5,20 @@
 #include "transform/transform.h"
 
 typedef struct tsr__batch {
-  tsr__replay replay; /* its arguments as they are mapped: those that vary have the front */
-  const char *axis;   /* the name of what is mapped over; NULL: none */
-  int64_t size;       /* of the front */
-  bool of_mesh;       /* its places are devices: nothing in the body may be placed along it */
-  bool *varies;       /* by node: it has the front */
-  const bool **parts; /* by node with regions, a tuple of its results: which of these have it */
+  tsr__replay replay;   /* its arguments as they are mapped: those that vary have the front */
+  const char *axis;     /* the name of what is mapped over; NULL: none */
+  const tsr_mesh *mesh; /* if it has an axis of that name, elements lie along it */
+  int64_t size;         /* of the front */
+  bool of_mesh;         /* its places are devices: nothing in the body may be placed along it */
+  bool *varies;         /* by node: it has the front */
+  const bool **parts;   /* by node with regions, a tuple of its results: which of these have it */
 } tsr__batch;
 
 /* What does not vary, repeated along a front. */
 tsr_array *tsr__batch_repeat(const tsr__batch *batch, tsr_array *a, const char *site);
+/* An array with the front, each element on the devices of its place if the front is an axis of a
+ * mesh. */
+tsr_array *tsr__batch_lay(const tsr__batch *batch, tsr_array *a, tsr__why why, const char *site);
 /* Replays all nodes; `arguments`: by index, which of them vary (of all that the region takes).
  * False: out of memory. What cannot be mapped over is an error of the scope. */
 bool tsr__batch_through(tsr__batch *batch, const bool *arguments);
@@ -40,9 +44,9 @@ typedef tsr_array *tsr__batch_fn(const tsr__batched *x);
 
 /* By the names in the column BATCH of ops.def: batch.c, */
 tsr__batch_fn tsr__batch_element, tsr__batch_spread, tsr__batch_reduce, tsr__batch_along,
-    tsr__batch_slice, tsr__batch_order, tsr__batch_pad, tsr__batch_dot, tsr__batch_place,
-    tsr__batch_like, tsr__batch_as_it_is, tsr__batch_axis_all, tsr__batch_axis_meet,
-    tsr__batch_axis_own, tsr__batch_result;
+    tsr__batch_slice, tsr__batch_order, tsr__batch_pick, tsr__batch_pad, tsr__batch_dot,
+    tsr__batch_place, tsr__batch_like, tsr__batch_as_it_is, tsr__batch_axis_all,
+    tsr__batch_axis_meet, tsr__batch_axis_own, tsr__batch_result;
 /* batch_lookup.c, */
 tsr__batch_fn tsr__batch_take, tsr__batch_search, tsr__batch_scatter, tsr__batch_box,
     tsr__batch_update;

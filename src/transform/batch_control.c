@@ -43,7 +43,7 @@ static bool through(const looped *l, int r, tsr_scope *scope, tsr_array *const *
   int count = l->x->count + 1;
   tsr__traced traced = tsr__region_trace(&b->replay, l->x->n, r);
   bool *varies = tsr__arena_new(&scope->arena, (size_t)count);
-  *out = (tsr__batch){ .axis = b->axis, .size = b->size, .of_mesh = b->of_mesh };
+  *out = (tsr__batch){ .axis = b->axis, .mesh = b->mesh, .size = b->size, .of_mesh = b->of_mesh };
   if (!varies || !tsr__replay_open(&out->replay, scope, &traced, args, l->x->site)) return false;
   out->replay.params = tsr__region_numbers(&b->replay, l->x->n, r);
   for (int i = 0; i < count; i++) {
@@ -120,12 +120,16 @@ static tsr_array *results_of(const looped *l, const tsr__batch *b, int first, in
   return all ? tsr_tuple_at(scope, all, end - first, l->x->site) : NULL;
 }
 
-/* Operands first .. end of the node, as its bodies are to see them. */
+/* Operands first .. end of the node, as its bodies are to see them. A carry keeps its first place,
+ * so what is repeated is made where the elements of the next steps lie. */
 static tsr_array *operands_of(const looped *l, int first, int end)
 {
   const tsr__batched *x = l->x;
-  for (int i = first; i < end; i++)
-    if (l->in[i] && !x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
+  for (int i = first; i < end; i++) {
+    if (!l->in[i] || x->varies[i]) continue;
+    x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
+    if (x->batch->of_mesh) x->in[i] = tsr__batch_lay(x->batch, x->in[i], TSR__WHY_CUT, x->site);
+  }
   return tsr_tuple_at(x->batch->replay.scope, x->in + first, end - first, x->site);
 }
 

@@ -266,8 +266,10 @@ typedef struct mapped {
 static bool through(const mapped *m, tsr_scope *scope, array *const *in, tsr__batch *out)
 {
   tsr__traced traced = { .region = m->region, .argument_count = tsr__count_arguments(in) };
-  *out =
-      (tsr__batch){ .axis = m->outer->axis, .size = m->outer->size, .of_mesh = m->outer->of_mesh };
+  *out = (tsr__batch){ .axis = m->outer->axis,
+                       .mesh = m->outer->mesh,
+                       .size = m->outer->size,
+                       .of_mesh = m->outer->of_mesh };
   if (!tsr__replay_open(&out->replay, scope, &traced, in, m->outer->replay.site)) return false;
   out->replay.params = m->params;
   return tsr__batch_through(out, m->varies);

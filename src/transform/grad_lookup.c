@@ -43,6 +43,14 @@ void tsr__grad_take(const tsr__pull *p)
   tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
 }
 
+/* The dims before have indices of their own. */
+void tsr__grad_fetch(const tsr__pull *p)
+{
+  const tsr__span_attr *attr = p->attr;
+  tsr__scatter_attr to = { .dim = attr->dim, .more = 1, .batch = attr->dim };
+  tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
+}
+
 static array *moved_dim(const tsr__pull *p, array *a, int from, int to)
 {
   return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, p->site);

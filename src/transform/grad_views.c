@@ -134,6 +134,53 @@ void tsr__grad_roll(const tsr__pull *p)
   tsr__give(p, 0, tsr_roll_at(p->due, &shift, &dim, 1, p->site));
 }
 
+/* Lists where each element was shown: by element, `most` places each, below 0 where it was shown
+ * less often. NULL: no memory.
+ *
+ *   picks   2 0 2 -     of 4 elements, most 2      1 -  - -  0 2  - - */
+static int32_t *find_places_shown(const tsr__pull *p, int64_t size, int64_t *most)
+{
+  const tsr__pick_attr *attr = p->attr;
+  int64_t count = p->out->shape.dims[attr->dim];
+  tsr__arena *arena = &tsr__home(p->due)->arena;
+  int32_t *times = tsr__arena_new(arena, ((size_t)size + 1) * sizeof *times);
+  *most = 0;
+  for (int64_t i = 0; times && i < count; i++) {
+    int32_t from = attr->picks[i];
+    if (from >= 0 && ++times[from] > *most) *most = times[from];
+  }
+  int32_t *shown = tsr__arena_new(arena, ((size_t)(size * *most) + 1) * sizeof *shown);
+  if (!times || !shown) return NULL;
+  for (int64_t i = 0; i < size * *most; i++) shown[i] = -1;
+  for (int64_t i = count - 1; i >= 0; i--) {
+    int32_t from = attr->picks[i];
+    if (from >= 0) shown[from * *most + --times[from]] = (int32_t)i;
+  }
+  return shown;
+}
+
+/* Each element picks what is due to it wherever it was shown, and adds that up. */
+void tsr__grad_pick(const tsr__pull *p)
+{
+  const tsr__pick_attr *attr = p->attr;
+  int dim = (int)attr->dim;
+  int64_t size = p->in[0]->shape.dims[dim], most;
+  if (!tsr__wants(p, 0)) return;
+  int32_t *shown = find_places_shown(p, size, &most);
+  if (!shown) {
+    tsr__give(p, 0, tsr__or_no_memory(tsr__home(p->due), NULL, "tsr_grad", p->site));
+    return;
+  }
+  if (!most) return;
+  array *due = tsr__pick_dim(p->due, dim, shown, size * most, p->site);
+  if (most > 1) {
+    due = tsr__split_dim(due, dim, size, p->site);
+    tsr_reduce_args sum = { .size = sizeof sum, .x = due, .dims = { .bits = 2u << dim } };
+    due = tsr_sum_at(&sum, p->site);
+  }
+  tsr__give(p, 0, due);
+}
+
 void tsr__grad_concat(const tsr__pull *p)
 {
   const tsr__dim_attr *attr = p->attr;

@@ -22,15 +22,21 @@ typedef tsr__mapped mapped;
  *
  *   first  0 1 1 1 ..    dim 0 has the axis, no other dim has any; open: all but dim 0
  */
-static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
+tsr_array *tsr__batch_lay(const tsr__batch *b, tsr_array *a, tsr__why why, const char *site)
 {
-  int axis = m->mesh && m->axis ? m->mesh->axis_count - 1 : -1;
-  while (axis >= 0 && strcmp(m->mesh->names[axis], m->axis)) axis--;
+  int axis = b->mesh && b->axis ? b->mesh->axis_count - 1 : -1;
+  while (axis >= 0 && strcmp(b->mesh->names[axis], b->axis)) axis--;
   if (axis < 0 || a->inert) return a;
-  tsr_sharding at = { .mesh = m->mesh, .rank = (uint8_t)a->shape.rank, .axis = { (uint8_t)axis } };
+  tsr_sharding at = { .mesh = b->mesh, .rank = (uint8_t)a->shape.rank, .axis = { (uint8_t)axis } };
   for (int d = 0; d < TSR_MAX_RANK; d++) at.first[d + 1] = 1;
   at.open = (uint16_t)(((1u << a->shape.rank) - 1) & ~1u);
-  return tsr__constrain_for(a, at, m->most ? TSR__WHY_PMAP : TSR__WHY_XMAP, site);
+  return tsr__constrain_for(a, at, why, site);
+}
+
+static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
+{
+  tsr__batch b = { .axis = m->axis, .mesh = m->mesh };
+  return tsr__batch_lay(&b, a, m->most ? TSR__WHY_PMAP : TSR__WHY_XMAP, site);
 }
 
 /* The devices of a pmap: the first ones, as many as there are elements. Of a size that was checked;
@@ -179,12 +185,12 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   mapped here = *m;
   if (m->most && e.size) here.mesh = devices_of(scope, m, e.size);
   for (int k = 0; k < leaves; k++)
-    if (e.varies[k]) e.all.at[k] = on_axis(&here, e.all.at[k], scope->site);
+    if (e.varies[k] && !m->size) e.all.at[k] = on_axis(&here, e.all.at[k], scope->site);
   /* Bound before the trace, so that the body may name it. */
   if (m->axis && !tsr__axis_bind(scope, m->axis, e.size, m->size > 0)) return NULL;
   e.one.in = (tsr__operands){ e.in, arity };
   const tsr__traced *t = tsr__trace(scope, m->f, &e.one, scope->site);
-  tsr__batch b = { .axis = m->axis, .size = e.size, .of_mesh = m->size > 0 };
+  tsr__batch b = { .axis = m->axis, .mesh = here.mesh, .size = e.size, .of_mesh = m->size > 0 };
   if (!t || !tsr__replay_open(&b.replay, scope, t, e.all.at, scope->site)) return NULL;
   size_t room = (size_t)(t->argument_count + t->captured_count + 1);
   bool *varies = tsr__arena_new(&scope->arena, room);

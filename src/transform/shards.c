@@ -388,7 +388,8 @@ static tsr_function *levels(sharded *s, tsr_body_fn *body, void *user)
   if (f) f->asked = true;
   for (int a = s->mesh->axis_count - 1; s->level && f && a >= 0; a--) {
     mapped *level = &s->level[a];
-    *level = (mapped){ .f = f, .call = "tsr_shard_map", .axis = s->mesh->names[a] };
+    *level =
+        (mapped){ .f = f, .call = "tsr_shard_map", .axis = s->mesh->names[a], .mesh = s->mesh };
     level->size = s->mesh->sizes[a];
     for (int i = 0; i < TSR_MAX_ARGS; i++) level->in_dims[i] = TSR_UNMAPPED;
     if (s->manual >> a & 1)

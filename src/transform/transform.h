@@ -146,7 +146,7 @@ typedef struct tsr__calling {
   const char *site;
   tsr__op op;
   const void *attr;
-  uint16_t attr_bytes;
+  uint32_t attr_bytes;
   bool fits;    /* operands are of the types that it was traced for */
   bool counted; /* it has a number of its own, `steps`, behind those of its regions */
   int64_t steps;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/array_room.h"
 #include "harness.h"
 #include "support/gradient_check.h"
 #include "support/law_fixture.h"
@@ -30,6 +31,16 @@ typedef struct row {
   struct made_##name
 #define ONE(name) MADE(name, tsr_##name(in[0]))
 
+/* Each row's elements of the next ones, and one of them twice. */
+static tsr_array *fetch_rows(tsr_array *x)
+{
+  int64_t rows = tsr_shape_of(x).dims[0], all = rows * tsr_shape_of(x).dims[1];
+  tsr_array *at = tsr_iota(tsr__home(x), TSR_I64, TSR_SHAPE(rows, 3), 0, (tsr_sharding){ 0 });
+  at = tsr_mod(tsr_mul(at, 5), all);
+  return tsr__make(NULL, TSR__OP_FETCH, TSR__IN(x, at),
+                   &(tsr__ask){ TSR__ATTR(tsr__span_attr, .more = 1) }, TSR_HERE);
+}
+
 ONE(digamma);
 ONE(relu);
 MADE(square, tsr_pow(in[0], 2));
@@ -38,6 +49,7 @@ MADE(where, tsr_where(tsr_gt(in[0], in[1]), tsr_mul(in[1], in[0]), in[2]));
 MADE(turned, tsr_transpose(tsr_slice(in[0], TSR_STEPS(TSR_END, TSR_END, -1))));
 MADE(steps, tsr_mul(tsr_slice(in[0], TSR_STEPS(1, TSR_END, 2), TSR_STEPS(TSR_END, 0, -2)), 3));
 MADE(shifted, tsr_roll(in[0], 1, 0));
+MADE(picked, tsr__pick_dim(in[0], 1, (const int32_t[]){ 1, -1, 0, 1 }, 4, TSR_HERE));
 MADE(padded, tsr_pad(in[0], .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(tsr_max(in[1]))));
 MADE(cut, tsr_pad(in[0], .low = { -1, 1 }, .high = { 2, -1 }, .interior = { 1, 1 },
                   .value = TSR_OPERAND(tsr_max(in[1]))));
@@ -67,6 +79,7 @@ MADE(cummin, tsr_cummin(in[0], 1));
 MADE(sort, tsr_sort(in[0], 1));
 MADE(top_k, tsr_top_k(in[0], 1, 0));
 MADE(take, tsr_take(in[0], tsr_argmax(in[1], .dims = TSR_DIMS(0)), 1, .mode = TSR_INDEX_CLAMP));
+MADE(fetched, fetch_rows(in[0]));
 MADE(along, tsr_take_along_dim(in[0], tsr_argsort(in[1], 0), 0));
 
 MADE(full, tsr_mul(in[0], tsr_full(tsr__home(in[0]), tsr_max(in[1]), TSR_F64, tsr_shape_of(in[0]),
@@ -154,24 +167,25 @@ SCATTERED(put_min, MIN);
 #name, make_##name, count, least, most, TSR__OP_LEAF \
   }
 static const row by_hand[] = {
-  ROW(digamma, 1, 0.7, 4),     ROW(relu, 1, 0.5, 2),       ROW(square, 1, -2, 2),
-  ROW(cube, 1, -2, 2),         ROW(where, 3, -2, 2),       ROW(turned, 1, -2, 2),
-  ROW(steps, 1, -2, 2),        ROW(shifted, 1, -2, 2),     ROW(padded, 2, -2, 2),
-  ROW(cut, 2, -2, 2),          ROW(joined, 2, -2, 2),      ROW(reshaped, 1, -2, 2),
-  ROW(widened, 2, -2, 2),      ROW(narrow, 2, -2, 2),      ROW(sum, 2, -2, 2),
-  ROW(mean, 2, -2, 2),         ROW(masked, 2, 0, 3),       ROW(var, 1, -2, 2),
-  ROW(std, 1, -2, 2),          ROW(prod, 1, -2, 2),        ROW(prods, 2, 0.5, 1.5),
-  ROW(max, 1, -2, 2),          ROW(min, 1, -2, 2),         ROW(matmul, 2, -2, 2),
-  ROW(gram, 2, -2, 2),         ROW(vdot, 2, -2, 2),        ROW(outer, 2, -2, 2),
-  ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),      ROW(cumprod, 1, -2, 2),
-  ROW(cumprod_back, 1, -2, 2), ROW(cummax, 1, -2, 2),      ROW(cummin, 1, -2, 2),
-  ROW(sort, 1, -2, 2),         ROW(top_k, 1, -2, 2),       ROW(take, 2, -2, 2),
-  ROW(along, 2, -2, 2),        ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),
-  ROW(put_sum, 3, -2, 2),      ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
-  ROW(put_min, 3, -2, 2),      ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),
-  ROW(like, 2, -2, 2),         ROW(moved, 2, -2, 2),       ROW(cut_out, 2, -2, 2),
-  ROW(written, 2, -2, 2),      ROW(repeated, 1, -2, 2),    ROW(chosen, 2, -2, 2),
-  ROW(ruled, 2, -2, 2),        ROW(shown, 1, -2, 2),
+  ROW(digamma, 1, 0.7, 4),    ROW(relu, 1, 0.5, 2),        ROW(square, 1, -2, 2),
+  ROW(cube, 1, -2, 2),        ROW(where, 3, -2, 2),        ROW(turned, 1, -2, 2),
+  ROW(steps, 1, -2, 2),       ROW(shifted, 1, -2, 2),      ROW(picked, 1, -2, 2),
+  ROW(padded, 2, -2, 2),      ROW(cut, 2, -2, 2),          ROW(joined, 2, -2, 2),
+  ROW(reshaped, 1, -2, 2),    ROW(widened, 2, -2, 2),      ROW(narrow, 2, -2, 2),
+  ROW(sum, 2, -2, 2),         ROW(mean, 2, -2, 2),         ROW(masked, 2, 0, 3),
+  ROW(var, 1, -2, 2),         ROW(std, 1, -2, 2),          ROW(prod, 1, -2, 2),
+  ROW(prods, 2, 0.5, 1.5),    ROW(max, 1, -2, 2),          ROW(min, 1, -2, 2),
+  ROW(matmul, 2, -2, 2),      ROW(gram, 2, -2, 2),         ROW(vdot, 2, -2, 2),
+  ROW(outer, 2, -2, 2),       ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),
+  ROW(cumprod, 1, -2, 2),     ROW(cumprod_back, 1, -2, 2), ROW(cummax, 1, -2, 2),
+  ROW(cummin, 1, -2, 2),      ROW(sort, 1, -2, 2),         ROW(top_k, 1, -2, 2),
+  ROW(take, 2, -2, 2),        ROW(fetched, 1, -2, 2),      ROW(along, 2, -2, 2),
+  ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),          ROW(put_sum, 3, -2, 2),
+  ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),      ROW(put_min, 3, -2, 2),
+  ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),       ROW(like, 2, -2, 2),
+  ROW(moved, 2, -2, 2),       ROW(cut_out, 2, -2, 2),      ROW(written, 2, -2, 2),
+  ROW(repeated, 1, -2, 2),    ROW(chosen, 2, -2, 2),       ROW(ruled, 2, -2, 2),
+  ROW(shown, 1, -2, 2),
 };
 
 enum { BY_HAND = sizeof by_hand / sizeof *by_hand, MOST = 3 };

@@ -56,6 +56,15 @@ static tsr_array *taken_along(tsr_array *a, tsr_array *b)
   return tsr_take_along_dim(a, b, 1);
 }
 
+static tsr_array *fetched(tsr_array *a, tsr_array *b)
+{
+  (void)b;
+  tsr_array *at = tsr_iota(tsr__home(a), TSR_I64, TSR_SHAPE(rows, 3), 0, (tsr_sharding){ 0 });
+  at = tsr_mod(tsr_mul(at, 5), rows * columns);
+  return tsr__make(NULL, TSR__OP_FETCH, TSR__IN(a, at),
+                   &(tsr__ask){ TSR__ATTR(tsr__span_attr, .more = 1) }, TSR_HERE);
+}
+
 static tsr_array *found(tsr_array *a, tsr_array *b)
 {
   return tsr_searchsorted(b, a, false);
@@ -151,6 +160,7 @@ static const struct {
   { TSR__OP_SUM, MASK, summed },
   { TSR__OP_TAKE, INDEX, taken },
   { TSR__OP_TAKE_ALONG, ALONG, taken_along },
+  { TSR__OP_FETCH, NONE, fetched },
   { TSR__OP_SEARCH, LINE, found },
   { TSR__OP_CUMSUM, NONE, summed_up },
   { TSR__OP_TOP_K, NONE, best },

@@ -448,3 +448,319 @@ TEST_TIMEOUT(what_stands_around_an_instruction_changes_nothing, 1500)
 {
   law_each_seed(1, test_quick() ? 8 : 40, wrap_trial);
 }
+
+/* ---- exchanges among places -------------------------------------------------------------------
+ *
+ * Permutes and collectives of groups against the list of elements that each element of a result is
+ * made of, in each direction, and the bytes of those that lie on other devices. */
+
+enum { SENT, SHUFFLED, ALL_OF, TO_ALL, SCATTERED, TOTAL, LARGEST, EXCHANGES };
+enum { PLACES = 8, SIDE = 16, SHARD = SIDE * SIDE };
+
+typedef struct exchange {
+  tsr_mesh *mesh;
+  const char *axes, *spec;
+  int kind, devices, places, each, dim, split;
+  int listed[PLACES], at[PLACES]; /* groups; where each place is listed */
+  int source[PLACES];             /* of a permute: -1 for none */
+  int64_t own[2], out[2];         /* the shape of a shard */
+  tsr_dtype dtype;
+} exchange;
+
+static tsr_array *exchanged(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const exchange *e = user;
+  tsr_collective_args args = { .size = sizeof args, .x = in[0], .axis = e->axes, .tiled = true };
+  tsr_pair pairs[PLACES];
+  (void)s;
+  args.dim = e->dim;
+  args.split = e->split;
+  args.groups = e->listed;
+  args.group_count = e->places / e->each;
+  switch (e->kind) {
+  case SENT: {
+    tsr_permute_args sent = { .size = sizeof sent, .x = in[0], .axis = e->axes, .pairs = pairs };
+    for (int p = 0; p < e->places; p++)
+      if (e->source[p] >= 0) pairs[sent.count++] = (tsr_pair){ e->source[p], p };
+    return tsr_ppermute_at(&sent, TSR_HERE);
+  }
+  case SHUFFLED: return tsr_pshuffle_at(in[0], e->axes, e->source, e->places, TSR_HERE);
+  case ALL_OF: return tsr_all_gather_at(&args, TSR_HERE);
+  case TO_ALL: return tsr_all_to_all_at(&args, TSR_HERE);
+  case SCATTERED: return tsr_psum_scatter_at(&args, TSR_HERE);
+  case TOTAL: return tsr_psum_at(&args, TSR_HERE);
+  default: return tsr_pmax_at(&args, TSR_HERE);
+  }
+}
+
+static tsr_array *exchanged_places(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const exchange *e = user;
+  (void)s;
+  return tsr_shard_map(e->mesh, exchanged, user, .in = { in[0] }, .in_specs = { e->spec },
+                       .out_specs = { e->spec });
+}
+
+/* The sum of the results times whole weights: the gradient is the transpose of the exchange. */
+static tsr_array *weighted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(tsr_mul(exchanged_places(s, in, user), in[1]));
+}
+
+/* The elements of x [places, own], by number, that element [i, j] of a place is made of: how
+ * many. */
+static int made_of(const exchange *e, int place, int64_t i, int64_t j, int64_t from[PLACES])
+{
+  int64_t index[2] = { i, j };
+  int first = e->at[place] / e->each * e->each, own = e->at[place] % e->each, count = 0;
+  for (int k = 0; k < e->each; k++) {
+    int64_t at[2] = { i, j }, piece = e->own[e->split] / e->each;
+    int other = e->listed[first + k];
+    if (e->kind == SENT || e->kind == SHUFFLED) other = k ? -1 : e->source[place];
+    if (e->kind == ALL_OF) {
+      if (index[e->dim] / e->own[e->dim] != k) continue;
+      at[e->dim] %= e->own[e->dim];
+    } else if (e->kind == TO_ALL) {
+      int64_t wide = e->out[e->dim] / e->each;
+      if (index[e->dim] / wide != k) continue;
+      at[e->dim] %= wide;
+      at[e->split] += own * piece;
+    } else if (e->kind == SCATTERED) {
+      at[e->dim] += own * (e->own[e->dim] / e->each);
+    }
+    if (other >= 0) from[count++] = (other * e->own[0] + at[0]) * e->own[1] + at[1];
+  }
+  return count;
+}
+
+/* The bytes that devices lack of what they are to have; those along axes that are not named have
+ * the same. */
+static int64_t least_bytes(const exchange *e)
+{
+  int64_t shard = e->own[0] * e->own[1], others = e->each - 1, count = 0;
+  int64_t size = (int64_t)tsr_dtype_size(e->dtype);
+  for (int p = 0; p < e->places; p++) count += e->source[p] >= 0 && e->source[p] != p;
+  if (e->kind == ALL_OF) count = e->places * others;
+  if (e->kind == TO_ALL || e->kind == SCATTERED) count = e->places * others, shard /= e->each;
+  if (e->kind == TOTAL || e->kind == LARGEST) {
+    /* Pieces are reduced by a place each and gathered, or all gather all where that is less. */
+    int64_t piece = (shard + e->each - 1) / e->each;
+    bool all = shard < e->each || shard < 2 * piece;
+    count = e->places * others;
+    shard = all ? shard : piece;
+    /* Sums of i32 are of i64. */
+    if (!all) size += e->kind == TOTAL && e->dtype == TSR_I32 ? 8 : size;
+  }
+  return count * shard * size * (e->devices / e->places);
+}
+
+static void draw_places(test_rng *rng, tsr_runtime *rt, exchange *e)
+{
+  static const int sizes[][2] = { { 8, 1 }, { 2, 4 }, { 4, 2 }, { 2, 3 }, { 6, 1 }, { 1, 5 } };
+  static const char *const axes[] = { "x", "y", "x,y" }, *const joined[] = { "x", "y", "x+y" };
+  const int *size = sizes[test_range(rng, 0, 5)], which = (int)test_range(rng, 0, 2);
+  char text[32];
+  snprintf(text, sizeof text, "x=%d,y=%d", size[0], size[1]);
+  e->mesh = tsr_mesh_make(rt, text);
+  e->axes = axes[which];
+  e->spec = joined[which];
+  e->devices = size[0] * size[1];
+  e->places = which < 2 ? size[which] : e->devices;
+  do e->each = (int)test_range(rng, 1, e->places);
+  while (e->places % e->each);
+  for (int i = 0; i < e->places; i++) {
+    int k = (int)test_range(rng, 0, i);
+    e->listed[i] = e->listed[k];
+    e->listed[k] = i;
+  }
+  for (int i = 0; i < e->places; i++) {
+    e->at[e->listed[i]] = i;
+    e->source[i] = e->listed[(i * 5 + 1) % e->places];
+  }
+  /* Of five, 5 i + 1 is one place. */
+  for (int i = 0; i < e->places && e->places % 5 == 0; i++) e->source[i] = e->listed[i];
+  for (int i = 0; i < e->places && e->kind == SENT; i++)
+    if (!test_range(rng, 0, 2)) e->source[i] = -1;
+}
+
+static exchange draw_exchange(test_rng *rng, tsr_runtime *rt)
+{
+  static const tsr_dtype dtypes[] = { TSR_F64, TSR_F32, TSR_I32, TSR_I64 };
+  exchange e = { .kind = (int)test_range(rng, 0, EXCHANGES - 1) };
+  draw_places(rng, rt, &e);
+  e.dtype = dtypes[test_range(rng, 0, 3)];
+  e.dim = (int)test_range(rng, 0, 1);
+  e.split = e.kind == SCATTERED ? e.dim : (int)test_range(rng, 0, 1);
+  for (int d = 0; d < 2; d++) e.own[d] = test_range(rng, 1, 3);
+  bool pieces = e.kind == TO_ALL || e.kind == SCATTERED;
+  if (pieces) e.own[e.split] = e.each * (test_range(rng, 0, 1) + 1);
+  memcpy(e.out, e.own, sizeof e.out);
+  if (e.kind == ALL_OF || e.kind == TO_ALL) e.out[e.dim] *= e.each;
+  if (pieces) e.out[e.split] /= e.each;
+  return e;
+}
+
+/* What is counted of one run, as it was explained, against the least. Of two axes as one a reshape
+ * between both and each of them moves, too. */
+static void check_bytes(tsr_scope *s, const exchange *e, const char *what, uint64_t seed)
+{
+  tsr_run_stats stats = tsr_last_run(s);
+  int64_t least = least_bytes(e), counted = stats.bytes_counted;
+  if (counted == stats.bytes_explained && (counted == least || e->axes[1])) return;
+  FAIL("seed %llu: %s of kind %d over %s of %d places in groups of %d moves %lld bytes, says %lld; "
+       "expected %lld",
+       (unsigned long long)seed, what, e->kind, e->axes, e->places, e->each, (long long)counted,
+       (long long)stats.bytes_explained, (long long)least);
+}
+
+static void check_values(tsr_scope *s, tsr_array *found, const double *want, int64_t count,
+                         const char *what, uint64_t seed)
+{
+  static double got[PLACES * PLACES * SHARD];
+  if (tsr_read(tsr_cast(found, TSR_F64), got, (size_t)count * sizeof *got))
+    FAIL("seed %llu: %s: %s", (unsigned long long)seed, what, tsr_message(s));
+  for (int64_t i = 0; i < count; i++)
+    if (got[i] != want[i])
+      FAIL("seed %llu: %s has %g at %lld, expected %g", (unsigned long long)seed, what, got[i],
+           (long long)i, want[i]);
+}
+
+/* Both directions, on the host: element by element. */
+static void exchange_here(const exchange *e, const double *x, const double *w, double *y, double *g)
+{
+  int64_t at = 0, from[PLACES];
+  for (int p = 0; p < e->places; p++)
+    for (int64_t i = 0; i < e->out[0]; i++)
+      for (int64_t j = 0; j < e->out[1]; j++, at++) {
+        int count = made_of(e, p, i, j, from);
+        y[at] = count && e->kind == LARGEST ? x[from[0]] : 0;
+        for (int k = 0; k < count; k++) {
+          if (e->kind != LARGEST) y[at] += x[from[k]];
+          else if (x[from[k]] > y[at]) y[at] = x[from[k]];
+          g[from[k]] += w[at];
+        }
+      }
+}
+
+/* Whole numbers, of which sums are exact. */
+static tsr_array *whole_numbers(tsr_scope *s, test_rng *rng, const exchange *e,
+                                const int64_t *shape, double *out)
+{
+  int64_t rows = e->places * shape[0], count = rows * shape[1];
+  for (int64_t i = 0; i < count; i++) out[i] = (double)test_range(rng, -50, 50);
+  tsr_array *all = tsr_put(s, out, TSR_F64, TSR_SHAPE(rows, shape[1]), (tsr_sharding){ 0 });
+  return tsr_reshard(tsr_cast(all, e->dtype), tsr_on(e->mesh, e->spec));
+}
+
+static void exchange_trial(uint64_t seed)
+{
+  static double x[PLACES * SHARD], w[PLACES * PLACES * SHARD], y[PLACES * PLACES * SHARD];
+  static double g[PLACES * SHARD];
+  test_rng rng = test_seeded(seed);
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  exchange e = draw_exchange(&rng, rt);
+  tsr_array *given[3] = { whole_numbers(s, &rng, &e, e.own, x) };
+  given[1] = whole_numbers(s, &rng, &e, e.out, w);
+  memset(g, 0, sizeof g);
+  exchange_here(&e, x, w, y, g);
+  CHECK_STATUS(tsr_eval(given, 2), TSR_OK, s);
+  tsr_array *made = exchanged_places(s, given, &e);
+  CHECK_STATUS(tsr_eval(&made, 1), TSR_OK, s);
+  check_bytes(s, &e, "the value", seed);
+  check_values(s, made, y, e.places * e.out[0] * e.out[1], "the value", seed);
+  if ((e.dtype == TSR_F64 || e.dtype == TSR_F32) && e.kind != LARGEST) {
+    tsr_function *f = tsr_function_make(s, weighted, .user = &e);
+    made = tsr_call_at(tsr_grad(f), given, 2, TSR_HERE);
+    CHECK_STATUS(tsr_eval(&made, 1), TSR_OK, s);
+    check_bytes(s, &e, "the gradient", seed);
+    check_values(s, made, g, e.places * e.own[0] * e.own[1], "the gradient", seed);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(exchanges_move_what_devices_lack, 900)
+{
+  law_each_seed(1, test_quick() ? 80 : 600, exchange_trial);
+}
+
+/* ---- ragged ---------------------------------------------------------------------------------- */
+
+enum { ROWS = 5, WIDE = 3, MOST_ROWS = PLACES * ROWS };
+
+static tsr_array *sent_rows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_ragged_all_to_all(in[0], user, .to = in[1], .starts = in[2], .sizes = in[3],
+                               .places = in[4]);
+}
+
+/* Rows that places send each other, by sender and receiver; no two come to one place. */
+typedef struct sendings {
+  int places, rows; /* of a receiver */
+  int64_t lists[3][PLACES * PLACES], other;
+} sendings;
+
+static sendings draw_sendings(test_rng *rng, int places)
+{
+  sendings d = { .places = places, .rows = 1 };
+  for (int to = 0; to < places; to++) {
+    int64_t at = test_range(rng, 0, 1);
+    for (int from = 0; from < places; from++) {
+      int k = from * places + to;
+      d.lists[0][k] = test_range(rng, 0, ROWS);
+      d.lists[1][k] = test_range(rng, 0, 3) ? test_range(rng, 0, ROWS - d.lists[0][k]) : 0;
+      d.lists[2][k] = at;
+      at += d.lists[1][k];
+      d.other += from == to ? 0 : d.lists[1][k];
+    }
+    d.rows = at > d.rows ? (int)at : d.rows;
+  }
+  return d;
+}
+
+static void ragged_trial(uint64_t seed)
+{
+  static const char *const meshes[] = { "x=8", "x=4,y=2", "x=2,y=3", "x=1", "x=5" };
+  static double x[PLACES * ROWS * WIDE], y[PLACES * MOST_ROWS * WIDE],
+      got[PLACES * MOST_ROWS * WIDE];
+  test_rng rng = test_seeded(seed);
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  int which = (int)test_range(&rng, 0, 4), copies = which == 1 ? 2 : which == 2 ? 3 : 1;
+  tsr_mesh *mesh = tsr_mesh_make(rt, meshes[which]);
+  sendings d = draw_sendings(&rng, (int)tsr_mesh_axis_size(mesh, "x"));
+  for (int i = 0; i < d.places * ROWS * WIDE; i++) x[i] = i + 1;
+  for (int i = 0; i < d.places * d.rows * WIDE; i++) y[i] = -i;
+  tsr_sharding on = tsr_on(mesh, "x");
+  tsr_array *given[5] = { tsr_put(s, x, TSR_F64, TSR_SHAPE(d.places * ROWS, WIDE), on),
+                          tsr_put(s, y, TSR_F64, TSR_SHAPE(d.places * d.rows, WIDE), on) };
+  for (int i = 0; i < 3; i++)
+    given[2 + i] = tsr_put(s, d.lists[i], TSR_I64, TSR_SHAPE(d.places * d.places), on);
+  for (int k = 0; k < d.places * d.places; k++)
+    for (int64_t i = 0; i < d.lists[1][k]; i++)
+      memcpy(y + (k % d.places * d.rows + d.lists[2][k] + i) * WIDE,
+             x + (k / d.places * ROWS + d.lists[0][k] + i) * WIDE, WIDE * sizeof *x);
+  CHECK_STATUS(tsr_eval(given, 5), TSR_OK, s);
+  tsr_array *made = tsr_shard_map(mesh, sent_rows, (void *)(uintptr_t) "x",
+                                  .in = { given[0], given[1], given[2], given[3], given[4] },
+                                  .in_specs = { "x", "x", "x", "x", "x" }, .out_specs = { "x" });
+  CHECK_STATUS(tsr_eval(&made, 1), TSR_OK, s);
+  tsr_run_stats stats = tsr_last_run(s);
+  int64_t rows = d.other * copies * WIDE * (int64_t)sizeof *x;
+  size_t bytes = (size_t)(d.places * d.rows * WIDE) * sizeof *y;
+  CHECK_STATUS(tsr_read(made, got, bytes), TSR_OK, s);
+  if (memcmp(got, y, bytes)) FAIL("seed %llu: other rows came", (unsigned long long)seed);
+  if (stats.bytes_escaped != rows || stats.bytes_counted != stats.bytes_explained + rows)
+    FAIL("seed %llu: %lld bytes of rows, %lld of all but %lld explained; expected %lld",
+         (unsigned long long)seed, (long long)stats.bytes_escaped, (long long)stats.bytes_counted,
+         (long long)stats.bytes_explained, (long long)rows);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(ragged_rows_alone_are_sent, 900)
+{
+  law_each_seed(1, test_quick() ? 40 : 200, ragged_trial);
+}

@@ -258,6 +258,20 @@ static tsr_array *draw_take(world *w, tsr__op op)
   return make(w, op, TSR__IN(x, places(w, shape, s.size)), &ask);
 }
 
+/* Rows of two dims as one, by indices of the dims up to the first of them and of one more. */
+static tsr_array *draw_fetch(world *w, tsr__op op)
+{
+  if (w->base.rank < 2) return NULL;
+  int dim = (int)draw(w, 0, w->base.rank - 2);
+  int64_t size = w->base.dims[dim] * w->base.dims[dim + 1];
+  tsr_shape shape = { .rank = dim + 2 };
+  for (int d = 0; d <= dim; d++) shape.dims[d] = w->base.dims[d];
+  shape.dims[dim + 1] = size ? draw(w, 0, 7) : 0;
+  tsr_array *x = operand(w, draw_dtype(w, op), w->base);
+  return make(w, op, TSR__IN(x, places(w, shape, size)),
+              &(tsr__ask){ TSR__ATTR(tsr__span_attr, .dim = dim, .more = 1) });
+}
+
 static tsr_array *draw_scatter(world *w, tsr__op op)
 {
   if (!w->base.rank) return NULL;
@@ -377,6 +391,20 @@ static tsr_array *draw_roll(world *w, tsr__op op)
   tsr__ask ask = { TSR__ATTR(tsr__roll_attr, .dim = dim,
                              .count = size ? draw(w, 0, size - 1) : 0) };
   return make(w, op, TSR__IN(x, x), &ask);
+}
+
+static tsr_array *draw_pick(world *w, tsr__op op)
+{
+  if (!w->base.rank) return NULL;
+  enum { MOST = 12 };
+  int dim = draw_dim(w), count = (int)draw(w, 0, MOST);
+  int64_t room[(sizeof(tsr__pick_attr) + MOST * sizeof(int32_t)) / sizeof(int64_t)];
+  tsr__pick_attr *attr = (tsr__pick_attr *)(void *)room;
+  tsr_dtype dtype = draw_dtype(w, op);
+  attr->dim = dim;
+  for (int i = 0; i < count; i++) attr->picks[i] = (int32_t)draw(w, -1, w->base.dims[dim] - 1);
+  return make(w, op, TSR__IN(operand(w, dtype, w->base), number(w, dtype)),
+              &(tsr__ask){ .attr = attr, .attr_bytes = tsr__pick_bytes(count) });
 }
 
 static tsr_array *draw_concat(world *w, tsr__op op)

@@ -661,6 +661,12 @@ static int viewed(const tsr__program *program, const tsr__gnode *g, const int64_
         from[d] = (index[d] + size - shift) % size;
       }
       break;
+    case TSR__OP_PICK:
+      if (d == tsr__dim_of(program, g)) {
+        from[d] = ((const tsr__pick_attr *)attr)->picks[index[d]];
+        if (from[d] < 0) operand = 1;
+      }
+      break;
     default:
       for (; d == tsr__dim_of(program, g) && from[d] >= in->dims[d];
            in = &program->nodes[tsr__in(program, g, ++operand)])
@@ -735,7 +741,7 @@ static int64_t lines_alike(const tsr__program *program, const tsr__gnode *g, con
 static void take(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n], *at = &program->nodes[tsr__in(program, g, 1)];
-  bool own = g->op == TSR__OP_TAKE_ALONG;
+  bool own = g->op == TSR__OP_TAKE_ALONG, fetches = g->op == TSR__OP_FETCH;
   const cell *index = value[tsr__in(program, g, 1)];
   lines l = lines_of(program, g, value);
   int dim = tsr__dim_of(program, g);
@@ -745,9 +751,10 @@ static void take(const tsr__program *program, int n, cell **value)
   }
   int64_t alike = lines_alike(program, g, &l);
   int64_t count = own ? g->dims[dim] : count_of(at) * alike / (l.before ? l.before : 1);
+  if (fetches) count = at->dims[dim] * at->dims[dim + 1];
   for (int64_t i = 0; i < count_of(g); i++) {
     int64_t line = i / l.after / count, k = line / alike * count + i / l.after % count;
-    int64_t entry = index[own ? i : k].i;
+    int64_t entry = index[own ? i : fetches ? i / l.after : k].i;
     if (entry < 0) entry += l.along;
     value[n][i] = l.in[(line * l.along + entry) * l.after + i % l.after];
   }
@@ -1035,7 +1042,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
     else if (g->op == TSR__OP_UNIFORM) uniform(program, g, value[n]);
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
-    else if (tsr__ops[g->op].wants == TSR__WANT_INDEX && tsr__ops[g->op].looks_up)
+    else if (tsr__ops[g->op].wants == TSR__WANT_INDEX && !tsr__ops[g->op].at_start)
       take(program, n, value);
     else if (g->op == TSR__OP_WITHIN) within(program, n, value);
     else if (g->op == TSR__OP_DYNAMIC_SLICE || g->op == TSR__OP_DYNAMIC_UPDATE)

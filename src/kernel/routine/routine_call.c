@@ -53,7 +53,9 @@ unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 
 int tsr__cpu_call_apart(const tsr__program *program, int node)
 {
-  return tsr__looks_away(&program->nodes[node]) ? TSR__CALL_LOOKS : TSR__CALL_MEETS;
+  const tsr__gnode *g = &program->nodes[node];
+  bool looks = tsr__looks_away(g) || tsr__ops[g->op].fetches;
+  return looks ? TSR__CALL_LOOKS : TSR__CALL_MEETS;
 }
 
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)

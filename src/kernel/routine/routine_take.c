@@ -6,8 +6,9 @@
  *   the first device  d a a                d crosses, a is here
  *
  * All devices that differ along the table's axes alone look for the same elements, and each of
- * these lies on one of them: p - 1 of p devices are sent it, whatever the indices are. Elements are
- * copied as they are, so no mesh changes a result. */
+ * these lies on one of them: p - 1 of p devices are sent it, whatever the indices are. But of FETCH
+ * each device has indices of its own, which decide the bytes. Elements are copied as they are, so
+ * no mesh changes a result. */
 #include "kernel/routine/routine.h"
 
 #include "kernel/device/cpu.h"
@@ -20,6 +21,7 @@ typedef struct looking {
   int first, last;         /* dims of the table that are looked into, as one */
   int batch;               /* dims before those that the indices have, too */
   bool each;               /* each element of the result has an index of its own */
+  bool fetches;            /* a device's indices are its own, also by dims before */
   tsr__line_groups groups; /* that together hold the table */
   int64_t *tasks;          /* [part]: before it */
   _Atomic int64_t moved;
@@ -57,7 +59,8 @@ static lines runs_of_part(const looking *l, int part)
 static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
 {
   const int64_t *index = tsr__cpu_data(l->call->parts[part].in[1].buffer);
-  return index[l->each ? u : u / s->middle / s->before * s->middle + u % s->middle];
+  bool own = l->each || l->fetches;
+  return index[own ? u : u / s->middle / s->before * s->middle + u % s->middle];
 }
 
 static int64_t count_entries(const looking *l)
@@ -106,10 +109,11 @@ static tsr_status check_indices(looking *l, tsr__error *error)
   int64_t limit = count_entries(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
     lines s = runs_of_part(l, p);
+    bool own = l->each || l->fetches;
     for (int64_t u = 0; u < s.runs; u++) {
       /* The same indices serve all elements between batch dims and the dim: the first round of them
        * is enough. */
-      if (!l->each && u / s.middle % s.before) u += s.middle * (s.before - 1);
+      if (!own && u / s.middle % s.before) u += s.middle * (s.before - 1);
       if (u >= s.runs) break;
       int64_t index = index_at(l, &s, p, u);
       if (index >= -limit && index < limit) continue;
@@ -345,6 +349,7 @@ static tsr_status look_all(looking *l, tsr__error *error)
     for (int64_t t = 0; t < tasks; t++) look_for_runs_task(l, t, 0);
   else tsr__parallel_progress(&l->progress, tasks, look_for_runs_task, l);
   if (l->call->traffic) l->call->traffic->bytes += l->moved;
+  if (l->call->traffic && l->fetches) l->call->traffic->escapes += l->moved;
   return atomic_load(&l->progress.stop) ? tsr__cancelled(error, l->progress.what) : TSR_OK;
 }
 
@@ -357,12 +362,14 @@ tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
                 .first = tsr__call_dim(call),
                 .batch = tsr__batch_of(call->program, node),
                 .each = tsr__ops[node->op].each_line,
+                .fetches = tsr__ops[node->op].fetches,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   l.last = l.first + tsr__more_of(call->program, node);
   size_t bytes = ((size_t)call->part_count + 1) * sizeof *l.tasks;
   l.tasks = tsr__new(&call->rt->heap, bytes);
   if (!l.tasks) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
-  tsr_status status = tsr__groups_over(call, node->reduce_axes, &l.groups, error);
+  tsr_status status =
+      tsr__groups_over(call, tsr__cpu_call_axes(call->program, call->node), &l.groups, error);
   if (!status) status = check_indices(&l, error);
   if (!status) status = see_tables(&l, error);
   if (!status) status = look_all(&l, error);
