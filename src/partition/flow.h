@@ -83,7 +83,7 @@ typedef struct tsr__flow {
   uint8_t *carry;       /* tsr__carriage */
   uint8_t *changed;     /* tsr__change since its users looked last */
   tsr_sharding *claims; /* cuts that all its ways must have; NULL: no claims */
-  /* of programs in which nodes follow others (follow.c); else NULL */
+  /* the lists of follow.c; NULL in programs without nodes that follow others */
   int32_t *follows; /* the node whose place it takes once that has one; -1: none */
   uint16_t *least;  /* the place by whose axes it is cut, perhaps by more; 0: any */
   uint8_t *unread;  /* others follow it, and nobody reads it */

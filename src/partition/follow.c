@@ -43,7 +43,7 @@ static bool takes_place(const tsr__program *program, const tsr__gnode *node,
   return !stated->unreduced && begins_with_cuts(place, stated);
 }
 
-/* The place of a node is a bound of its cuts; of a result it is all there is. */
+/* The place of a node is a bound of its cuts; the place of a result may have no more. */
 static void bound_cuts(tsr__flow *flow, int n, int place)
 {
   if (!(flow->program->nodes[n].flags & TSR__ROOT)) flow->least[n] = (uint16_t)place;
@@ -77,8 +77,8 @@ static void show_following(tsr__flow *flow, tsr__gnode *nodes, int n, int like)
  * whole one: whatever is gathered lies somewhere before. */
 enum { USED = 1, READ = 2, UNSAID = 4 };
 
-/* Marks the nodes whose elements nobody reads, though others follow them. Leaves stay: who runs the
- * program binds them. */
+/* Marks the nodes whose elements nobody reads, though others follow them. Leaves stay, as the run
+ * binds them. */
 static void find_unread(tsr__flow *flow, uint8_t *uses)
 {
   const tsr__program *program = flow->program;

@@ -369,7 +369,7 @@ static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 }
 
 /* A reduction whose operand moves, so that a kept dim is cut instead of the reduced ones: the
- * partials stay where they are. For a product a lead of -1 is no dim: its contracted dims are
+ * partials stay where they are. A lead of -1 is no dim in a product: its contracted dims are
  * gathered. */
 static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {

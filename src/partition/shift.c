@@ -54,7 +54,7 @@ typedef struct look {
   tsr__fold folds[TSR_MAX_RANK];
   range own[TSR_MAX_RANK];  /* the range of the result that the position holds */
   range want[TSR_MAX_RANK]; /* the part of `own` that this operand shows */
-  int64_t next;             /* where the next stretch of picks may begin */
+  int64_t next;             /* the next stretch of picks may begin there */
 } look;
 
 /* The range of dim or fold k that `position` of the operand's place holds. */

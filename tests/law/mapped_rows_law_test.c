@@ -225,8 +225,10 @@ static void draw_trial(trial *t)
     if (i == 2) t->dim[i][0] = t->dim[i][1] = 0;
   }
   if (!t->varies[1] && !t->varies[2]) t->varies[0] = true;
-  /* What is due to a row that all have is a sum over all devices. */
+  /* What is due to a row that all have is a sum over all devices, and a gradient lies as the rows
+   * that it is by: whole, if these are. */
   t->back = rows[t->op].back && t->varies[0] && test_range(&t->rng, 0, 1);
+  t->cut[0] = t->cut[0] || t->back;
 }
 
 static void one_trial(tsr_runtime *rt, uint64_t seed)

@@ -36,7 +36,7 @@ TEST(sharding_rules_are_well_formed)
     for (const char *at = rule; at < arrow; at++) terms += *at == ',';
     CHECK(terms <= tsr__ops[op].most);
     if (!tsr__shape_is_given(op)) CHECK(terms >= (tsr__ops[op].least > 2 ? 2 : tsr__ops[op].least));
-    CHECK_I64((int64_t)strspn(rule, ".,->!~?abgikmprst"), (int64_t)strlen(rule));
+    CHECK_I64((int64_t)strspn(rule, ".,->!~?abgijkmprstu"), (int64_t)strlen(rule));
   }
 }
 
@@ -62,7 +62,9 @@ TEST(traits_have_the_attributes_they_are_read_with)
     CHECK(!row->permutes || row->attr == TSR__ATTR_ORDER);
     CHECK(!row->keeps_first || row->attr == TSR__ATTR_SORT);
     CHECK(!row->loops || (row->attr == TSR__ATTR_LOOP && row->regions));
-    CHECK(!row->by_lines || row->attr == TSR__ATTR_SCAN || row->attr == TSR__ATTR_SORT);
+    CHECK(!row->by_lines || row->attr == TSR__ATTR_SCAN || row->attr == TSR__ATTR_SORT ||
+          row->fetches);
+    CHECK(!row->fetches || (row->attr == TSR__ATTR_SPAN && row->by_lines));
     CHECK(!row->inserts_dims || row->attr == TSR__ATTR_SPAN);
     CHECK(!row->inserts_dims || row->looks_up);
     CHECK(!row->each_line || (row->looks_up && row->attr == TSR__ATTR_DIM));
