@@ -77,7 +77,7 @@ tsr_status tsr__shape_fetch(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_
 {
   const tsr__span_attr *attr = asked_attr(op, ask);
   const tsr__type *table = &in.at[0], *index = &in.at[1];
-  bool fits = attr->dim >= 0 && attr->more == 1 && attr->dim + 1 < table->rank &&
+  bool fits = attr->dim >= 0 && attr->more == 1 && !attr->batch && attr->dim + 1 < table->rank &&
               index->rank == attr->dim + 2;
   for (int d = 0; fits && d <= attr->dim; d++)
     fits = dim_of(table, d) != TSR__DYNAMIC && dim_of(table, d) == dim_of(index, d);
