@@ -99,16 +99,21 @@ void *late_piece_new(size_t bytes, void (*work)(late_piece *p))
   return p;
 }
 
-void late_enqueue(const tsr_runtime *rt, int device, late_piece *p)
+/* The lock is held. */
+static void add_piece(late_state *s, queue *q, late_piece *p)
 {
-  late_state *s = state_of(rt);
-  queue *q = queue_of(rt, device);
-  pthread_mutex_lock(&s->lock);
   *q->last = p;
   q->last = &p->next;
   s->pieces++;
   s->fresh = true;
   if (s->pieces >= s->patience) pthread_cond_signal(&s->more);
+}
+
+void late_enqueue(const tsr_runtime *rt, int device, late_piece *p)
+{
+  late_state *s = state_of(rt);
+  pthread_mutex_lock(&s->lock);
+  add_piece(s, queue_of(rt, device), p);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -224,15 +229,19 @@ static void *late_thread(void *user)
   return NULL;
 }
 
-/* Queues work of several devices, one of each. */
+/* Two threads' work of several devices stands in one order on all of them: crossed, each would wait
+ * for the other. */
 void late_meet(const tsr_runtime *rt, const int *devices, int count, late_piece *work)
 {
+  late_state *s = state_of(rt);
   work->count = count;
+  pthread_mutex_lock(&s->lock);
   for (int i = 0; i < count; i++) {
     late_piece *p = late_piece_new(sizeof *p, NULL);
     p->meets = work;
-    late_enqueue(rt, devices[i], p);
+    add_piece(s, queue_of(rt, devices[i]), p);
   }
+  pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

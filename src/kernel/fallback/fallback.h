@@ -74,6 +74,9 @@
  * devices of its accumulators, too. All other entries, get and those about accumulators among
  * them, are over when they return; a kind frees an accumulator after the work that uses it.
  *
+ * Several threads call entries at once. Work of several devices that begins together is queued on
+ * all of them before other work is: devices that met in two orders would wait for each other.
+ *
  * `put` and `from_host` take the host's bytes at the call. An ask's lists are the caller's again
  * when the entry returns, and so are the numbers of a program (params); all else of program,
  * kernel and guesses stays until the run is over, and buffers until their work is. A kind copies
