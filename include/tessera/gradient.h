@@ -29,10 +29,9 @@ typedef struct tsr_gradient_args {
  * the result by the argument in `.wrt`, with that argument's form, dtypes and shapes; by several
  * arguments, the tuple of their gradients in order. A gradient has the sharding of the array that
  * it is by. The function's result must be one float of rank 0, or a tree whose first array is one.
- * Errors: TSR_EARG; at the call those of the function,
- * TSR_EDTYPE for an argument in `.wrt` that is not a float, TSR_ESHAPE for a result that is not a
- * single number, TSR_EUNSUPPORTED for an operation without a gradient. Returns a function owned by
- * the scope of `function`. Local. */
+ * Errors: TSR_EARG; at the call those of the function, TSR_EDTYPE for an argument in `.wrt` that is
+ * not a float, TSR_ESHAPE for a result that is not a single number, TSR_EUNSUPPORTED for an
+ * operation without a gradient. Returns a function owned by the scope of `function`. Local. */
 TSR_API tsr_function *tsr_grad_at(const tsr_gradient_args *args, const char *site);
 /* Makes a function as tsr_grad does that returns the tuple (value, gradient). Where the function
  * returns a tree, its first array is differentiated and the whole tree is the value. Local. */

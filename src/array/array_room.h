@@ -108,6 +108,8 @@ tsr_array *tsr__spread_dim(const tsr_pad_args *pad, int dim, int64_t step, int64
  * one. An inert array is returned itself. */
 tsr_array *tsr__split_dim(tsr_array *a, int dim, int64_t parts, const char *site);
 tsr_array *tsr__join_dims(tsr_array *a, int dim, const char *site);
+/* A dim moved by tsr_moveaxis; the array itself if it is inert or the dim stays. */
+tsr_array *tsr__move_dim(tsr_array *a, int from, int to, const char *site);
 
 /* Evaluates one array; an error is recorded as tsr_eval does, in the name of `what`. */
 tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site);

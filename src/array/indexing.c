@@ -147,7 +147,7 @@ static tsr_array *filled(tsr_array *like, tsr_operand fill, const char *site)
 
 static tsr_array *look(tsr__op op, tsr_array *x, tsr_array *at, int dim, const char *site)
 {
-  tsr__span_attr span = { .dim = dim };
+  tsr__span_attr span = { .dim = dim }; /* begins with the tsr__dim_attr of TAKE_ALONG */
   tsr__ask ask = { .attr = &span, .attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes };
   return tsr__make(NULL, op, TSR__IN(x, at), &ask, site);
 }

@@ -24,6 +24,11 @@ tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
   return tsr_transpose_at(a, order, a->shape.rank, site);
 }
 
+tsr_array *tsr__move_dim(tsr_array *a, int from, int to, const char *site)
+{
+  return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, site);
+}
+
 tsr_array *tsr_swapaxes_at(tsr_array *a, int one, int other, const char *site)
 {
   TSR__CALL(tsr__home(a), "swapaxes");

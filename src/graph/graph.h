@@ -513,7 +513,7 @@ static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *nod
   return (int)attr->dim;
 }
 
-/* Of look-ups and scatters their tsr__span_attr, with which that of a scatter begins; else NULL. */
+/* The tsr__span_attr of a look-up or scatter (a scatter's attribute begins with one); else NULL. */
 static inline const tsr__span_attr *tsr__span_of(const tsr__program *program,
                                                  const tsr__gnode *node)
 {

@@ -8,7 +8,7 @@
  * own. */
 #include "graph/infer_inner.h"
 
-/* The rank of what lies at indices. */
+/* The rank of the elements found at indices. */
 static int found_rank(const tsr__type *table, const tsr__type *index, const tsr__span_attr *span)
 {
   return (int)(table->rank - span->more - 1 + index->rank - span->batch);
@@ -26,8 +26,8 @@ static tsr_shape found_shape(const tsr__type *table, const tsr__type *index,
   return shape;
 }
 
-/* A dim of a table is known to be good; whether the dims behind it are that are one with it, and
- * whether the batch dims are those of the indices, too. */
+/* Checks the dims that are one with a table's dim, which is known to be good, and that the batch
+ * dims of the table are those of the indices. */
 static tsr_status check_span(tsr__op op, tsr__types in, const tsr__span_attr *span,
                              tsr__error *error)
 {

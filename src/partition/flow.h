@@ -208,6 +208,10 @@ static inline bool tsr__is_unread(const tsr__flow *flow, int n)
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 
+/* Whether each dim of the longer sharding is cut by the axes that cut it in the shorter one, and
+ * perhaps by more: dropping these moves no border (reshard.c). */
+bool tsr__cuts_begin(const tsr_sharding *shorter, const tsr_sharding *longer);
+
 /* Bytes that cross between devices (crossing.c), all devices together. `along` is counted where the
  * mesh has speeds: each byte along the slowest axis that it crosses. */
 typedef struct tsr__crossed {

@@ -18,17 +18,9 @@
  * only follow has a place and moves nothing; the result has no such node. */
 #include "partition/flow.h"
 
-/* Whether a place cuts each dim by the axes of another, and perhaps by more. */
-static bool begins_with_cuts(const tsr_sharding *place, const tsr_sharding *than)
+static bool cuts_further_than(const tsr_sharding *place, const tsr_sharding *than)
 {
-  bool further = place->mesh == than->mesh;
-  for (int d = 0; d < TSR_MAX_RANK && further; d++) {
-    int count = place->first[d + 1] - place->first[d];
-    int least = than->first[d + 1] - than->first[d];
-    further = count >= least &&
-              !memcmp(&place->axis[place->first[d]], &than->axis[than->first[d]], (size_t)least);
-  }
-  return further;
+  return place->mesh == than->mesh && tsr__cuts_begin(than, place);
 }
 
 /* Whether a node takes a place that the node it follows has. An unreduced sum is a place of sums
@@ -40,7 +32,7 @@ static bool takes_place(const tsr__program *program, const tsr__gnode *node,
   if (!place->mesh || place->unreduced || (node->rank && node->dims[0] == TSR__DYNAMIC))
     return false;
   if (!(node->flags & TSR__PLACED)) return true;
-  return !stated->unreduced && begins_with_cuts(place, stated);
+  return !stated->unreduced && cuts_further_than(place, stated);
 }
 
 /* The place of a node is a bound of its cuts; the place of a result may have no more. */
@@ -53,7 +45,7 @@ bool tsr__follow_allows(const tsr__flow *flow, int n, int place)
 {
   if (!flow->least || !flow->least[n]) return true;
   const tsr_sharding *at = &flow->places[place];
-  return !at->unreduced && begins_with_cuts(at, &flow->places[flow->least[n]]);
+  return !at->unreduced && cuts_further_than(at, &flow->places[flow->least[n]]);
 }
 
 /* Writes node `n`, which follows `like`, as propagation sees it. */

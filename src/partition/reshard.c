@@ -308,8 +308,7 @@ static void axis_dims(const tsr_sharding *s, int8_t dim[TSR_MAX_AXES])
     for (int i = s->first[d]; i < s->first[d + 1]; i++) dim[s->axis[i]] = (int8_t)d;
 }
 
-/* Whether dropping axes never moves a border: each dim's shorter list begins the longer one. */
-static bool is_prefix(const tsr_sharding *shorter, const tsr_sharding *longer)
+bool tsr__cuts_begin(const tsr_sharding *shorter, const tsr_sharding *longer)
 {
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     int count = shorter->first[d + 1] - shorter->first[d];
@@ -362,8 +361,8 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   *axes = from->unreduced & ~to->unreduced;
   if (*axes) return TSR__MOVE_BROADCAST; /* the sum, from the first devices, which have it */
   *axes = dropped | shifted;
-  if (is_prefix(from, to)) return TSR__MOVE_SLICE;
-  if (is_prefix(to, from)) return TSR__MOVE_ALL_GATHER;
+  if (tsr__cuts_begin(from, to)) return TSR__MOVE_SLICE;
+  if (tsr__cuts_begin(to, from)) return TSR__MOVE_ALL_GATHER;
   if (*axes == 0) *axes = tsr__used_axes(from) & tsr__used_axes(to); /* another order on a dim */
   if (same_cuts(from, to, shape)) {
     *axes = tsr__used_axes(from) | tsr__used_axes(to);

@@ -247,7 +247,7 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
  *   groups  { 0 2 } { 1 3 }     gather  0 2   1 3   0 2   1 3    which place's each of them gets
  *                               deal    0.0 2.0   1.0 3.0   0.1 2.1   1.1 3.1    and which piece
  *
- * So each place gets what it asked for and no other place's. */
+ * Row i of the table names the elements that place i is sent. */
 static tsr_array *pick_in_groups(const collective *c, const grouping *g, tsr_array *x, bool pieces)
 {
   int64_t count = c->over.size * g->each;
@@ -260,7 +260,7 @@ static tsr_array *pick_in_groups(const collective *c, const grouping *g, tsr_arr
   return tsr__split_dim(tsr__pick_dim(x, 0, g->picks, count, c->site), 0, c->over.size, c->site);
 }
 
-/* [places, ..] as what each place gets of its group: [places, places in a group, ..]. */
+/* [places, ..] as the arrays that each place gets of its group: [places, places in a group, ..]. */
 static tsr_array *gather_groups(const collective *c, const grouping *g, tsr_array *x)
 {
   return pick_in_groups(c, g, x, false);
@@ -313,10 +313,10 @@ static tsr_array *reduce_pieces(const collective *c, const grouping *g, reduce_f
   if (dim < 0) x = pad_flat(c, g, x, count);
   int at = dim < 0 ? 1 : dim;
   x = tsr__split_dim(x, at, g->each, c->site);
-  if (!x->inert) x = tsr_moveaxis_at(x, at, 1, c->site);
+  x = tsr__move_dim(x, at, 1, c->site);
   x = reduce_dim(c, how, deal(c, g, x), 1);
   if (!x->inert) x = gather_groups(c, g, x);
-  if (!x->inert) x = tsr_moveaxis_at(x, 1, at, c->site);
+  x = tsr__move_dim(x, 1, at, c->site);
   x = tsr__join_dims(x, at, c->site);
   if (dim >= 0 || x->inert) return x;
   return tsr_reshape_at(tsr__part(x, 1, (tsr_range){ 0, count, 1 }, c->site), shape, c->site);
@@ -431,7 +431,7 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   tsr_array *x = all_of(&c, args.x);
   int first = g.listed != NULL; /* which dim is along the axis: of groups, places stand before */
   if (first && !x->inert) x = gather_groups(&c, &g, x);
-  if (!x->inert) x = tsr_moveaxis_at(x, first, first + dim, site);
+  x = tsr__move_dim(x, first, first + dim, site);
   if (args.tiled) x = tsr__join_dims(x, first + dim, site);
   return first ? own_of(&c, x) : x;
 }
@@ -444,7 +444,7 @@ static tsr_array *pieces_of(const collective *c, const grouping *g, const tsr_co
   if (x->inert) return x;
   if (!deals_out(c, g, args, split)) return tsr__make_inert(c->scope, c->site);
   if (args->tiled) x = divide(c, x, split + 1, g->each);
-  return x->inert ? x : tsr_moveaxis_at(x, split + 1, 1, c->site);
+  return tsr__move_dim(x, split + 1, 1, c->site);
 }
 
 /*   x [8] at 4 places, tiled     all [4, 8] -> sum [1, 8] -> pieces [1, 4, 2] -> own [2]

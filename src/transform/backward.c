@@ -235,7 +235,7 @@ static const char *site_back(const tsr__backward *back, const char *site, const 
   return kept ? kept : site;
 }
 
-/* ---- where it lies --------------------------------------------------------------------------- */
+/* ---- where gradients lie --------------------------------------------------------------------- */
 
 tsr_array *tsr__place_as(tsr_array *a, tsr_array *like, const tsr_sharding *stated,
                          const char *site)
@@ -387,8 +387,8 @@ void tsr__grad_result(const tsr__pull *p)
   else if (attr->index == 0) tsr__give(p, 0, p->due);
 }
 
-/* The sharding stated for a value holds for what is due to it, unless the value was gathered: then
- * what is due goes to the sharding of the operand at once. */
+/* The sharding stated for a value holds for its gradient. If the value was gathered, its gradient
+ * goes to the sharding of the operand at once. */
 void tsr__grad_place(const tsr__pull *p)
 {
   tsr__give(p, 0, tsr__place_as(p->due, p->in[0], &p->out->sharding, p->site));

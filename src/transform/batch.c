@@ -409,7 +409,7 @@ tsr_array *tsr__batch_axis_all(const node *x)
 {
   if (!is_own(x)) {
     tsr_array *out = tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
-    return x->varies[0] ? tsr__batch_move(x, out, 1, 0) : out;
+    return x->varies[0] ? tsr__move_dim(out, 1, 0, x->site) : out;
   }
   *x->result_varies = false;
   return x->varies[0] ? x->in[0] : tsr__batch_repeat(x->batch, x->in[0], x->site);
@@ -441,7 +441,7 @@ tsr_array *tsr__batch_axis_own(const node *x)
 {
   tsr_array *a = x->in[0];
   if (!is_own(x)) {
-    x->in[0] = x->varies[0] ? tsr__batch_move(x, a, 1, 0) : a;
+    x->in[0] = x->varies[0] ? tsr__move_dim(a, 1, 0, x->site) : a;
     return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
   }
   *x->result_varies = true;

@@ -6,7 +6,7 @@
 
 typedef struct tsr__batch {
   tsr__replay replay;   /* its arguments as they are mapped: those that vary have the front */
-  const char *axis;     /* the name of what is mapped over; NULL: none */
+  const char *axis;     /* the name of the mapped axis, or NULL */
   const tsr_mesh *mesh; /* if it has an axis of that name, elements lie along it */
   int64_t size;         /* of the front */
   bool of_mesh;         /* its places are devices: nothing in the body may be placed along it */
@@ -59,7 +59,6 @@ tsr_shape tsr__batch_shape(const tsr__batch *batch, tsr_shape shape);
 const void *tsr__batch_attr(const tsr__batched *x);
 /* The row on the operands as they are now, with another attribute and shape. */
 tsr_array *tsr__batch_make(const tsr__batched *x, const void *attr, tsr_shape shape);
-tsr_array *tsr__batch_move(const tsr__batched *x, tsr_array *a, int from, int to);
 
 /* Whether there is a named axis in the regions of a node. */
 bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node);

@@ -120,8 +120,8 @@ static tsr_array *results_of(const looped *l, const tsr__batch *b, int first, in
   return all ? tsr_tuple_at(scope, all, end - first, l->x->site) : NULL;
 }
 
-/* Operands first .. end of the node, as its bodies are to see them. A carry keeps its first place,
- * so what is repeated is made where the elements of the next steps lie. */
+/* Operands first .. end of the node, as its bodies are to see them. A carry keeps its first
+ * sharding, so a carry that is repeated gets the sharding that it has in the next steps. */
 static tsr_array *operands_of(const looped *l, int first, int end)
 {
   const tsr__batched *x = l->x;

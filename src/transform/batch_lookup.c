@@ -1,7 +1,7 @@
-/* Batching of what looks into tables and writes to places. Where table and indices vary, the front
- * is one more of the batch dims that they share (tsr__span_attr), so that rows which are cut stay
- * where they are. Where only one of them varies, the front is another dim of that one, and stands
- * after the batch dims that they share already:
+/* Batching of look-ups and scatters. If table and indices vary, the front is one more of the batch
+ * dims that they share (tsr__span_attr), so that rows which are cut stay on their devices. If only
+ * one of them varies, the front is another dim of that one, and comes after the batch dims that
+ * they share already:
  *
  *   one element, batch 1    table [g, 5]      indices [g, 2]       dim 1    found [g, 2]
  *   the table varies        table [g, b, 5]   indices [g, 2]       dim 2    found [g, b, 2]
@@ -13,11 +13,6 @@
 
 typedef tsr__batched node;
 
-tsr_array *tsr__batch_move(const node *x, tsr_array *a, int from, int to)
-{
-  return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, x->site);
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 tsr_array *tsr__batch_take(const node *x)
@@ -28,9 +23,9 @@ tsr_array *tsr__batch_take(const node *x)
   if (x->varies[0]) attr.dim++;
   if (both) attr.batch++;
   for (int i = 0; i < 2 && !both; i++)
-    if (x->varies[i]) x->in[i] = tsr__batch_move(x, x->in[i], 0, batch);
+    if (x->varies[i]) x->in[i] = tsr__move_dim(x->in[i], 0, batch, x->site);
   tsr_array *out = tsr__batch_make(x, &attr, (tsr_shape){ 0 });
-  return both ? out : tsr__batch_move(x, out, x->varies[0] ? batch : dim, 0);
+  return both ? out : tsr__move_dim(out, x->varies[0] ? batch : dim, 0, x->site);
 }
 
 /* Tables that vary are counted through. A place in a sorted table is the number of its elements
@@ -61,9 +56,9 @@ tsr_array *tsr__batch_scatter(const node *x)
   if (x->varies[1]) attr.batch++;
   for (int i = 0; i < 3; i += 2) {
     if (!x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
-    x->in[i] = tsr__batch_move(x, x->in[i], 0, front);
+    x->in[i] = tsr__move_dim(x->in[i], 0, front, x->site);
   }
-  return tsr__batch_move(x, tsr__batch_make(x, &attr, (tsr_shape){ 0 }), front, 0);
+  return tsr__move_dim(tsr__batch_make(x, &attr, (tsr_shape){ 0 }), front, 0, x->site);
 }
 
 /* ---- boxes ----------------------------------------------------------------------------------- */

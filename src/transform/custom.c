@@ -180,7 +180,7 @@ static array *wait_for(array *a, array *due, const char *site)
   sum.x = tsr__axis_meet(nothing, due, a, NULL, site);
   array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
   array *waiting = tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
-  /* As it lies: what is gathered of it is let go and gathered again. */
+  /* It lies as the argument: copies that were gathered are freed, and gathered again. */
   return tsr__place_as(waiting, a, NULL, site);
 }
 

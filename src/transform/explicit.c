@@ -353,8 +353,8 @@ static bool cuts_further(const place *p, const place *than)
   return further;
 }
 
-/* Of what follows another array: that one's place, unless a sharding is stated that it does not cut
- * further. */
+/* A node that follows another array takes its place, unless the node states a sharding that this
+ * place does not cut further. */
 static bool place_as(walk *w, int node)
 {
   const tsr__gnode *g = &w->program->nodes[node];

@@ -80,8 +80,8 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
 
 /* ---- what is looked at ----------------------------------------------------------------------- */
 
-/* Marks the operands of a node that its regions look at for what they give. Of a loop all carries
- * count, as do all operands of what is none, but for an array that is followed. */
+/* Marks the operands of a node that its regions look at for what they give. All carries of a loop
+ * count, and all operands of another node but an array that the node follows. */
 static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
 {
   const tsr__loop_attr *attr = tsr__ops[node->op].loops ? tsr__attr_of(program, node) : NULL;

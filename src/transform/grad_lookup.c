@@ -23,8 +23,8 @@ static array *zeros_as(const tsr__pull *p, const array *a)
   return zeros_shaped(p, (tsr_dtype)a->dtype, a->shape);
 }
 
-/* Zeros of a shape, and to them what `part` has at the places of `at`. The places were in range
- * when they were read, or the run failed there: `drops` is not needed. */
+/* Zeros of a shape, to which `part` is added at the places of `at`. The places were in range when
+ * they were read, or the run failed there: `drops` is not needed. */
 static array *added(const tsr__pull *p, tsr_shape shape, array *at, array *part,
                     tsr__scatter_attr attr)
 {
@@ -51,11 +51,6 @@ void tsr__grad_fetch(const tsr__pull *p)
   tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
 }
 
-static array *moved_dim(const tsr__pull *p, array *a, int from, int to)
-{
-  return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, p->site);
-}
-
 /* Each line has indices of its own: the dim comes last, and all others are batch dims. */
 array *tsr__put_along(const tsr__pull *p, array *like, array *at, int dim)
 {
@@ -64,8 +59,9 @@ array *tsr__put_along(const tsr__pull *p, array *like, array *at, int dim)
   tsr_shape shape = like->shape;
   for (int d = dim; d < last; d++) shape.dims[d] = like->shape.dims[d + 1];
   shape.dims[last] = like->shape.dims[dim];
-  array *out = added(p, shape, moved_dim(p, at, dim, last), moved_dim(p, p->due, dim, last), to);
-  return moved_dim(p, out, last, dim);
+  at = tsr__move_dim(at, dim, last, p->site);
+  array *out = added(p, shape, at, tsr__move_dim(p->due, dim, last, p->site), to);
+  return tsr__move_dim(out, last, dim, p->site);
 }
 
 void tsr__grad_take_along(const tsr__pull *p)

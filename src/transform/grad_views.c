@@ -159,7 +159,7 @@ static int32_t *find_places_shown(const tsr__pull *p, int64_t size, int64_t *mos
   return shown;
 }
 
-/* Each element picks what is due to it wherever it was shown, and adds that up. */
+/* The gradient of an element is the sum of the gradients at all places that showed it. */
 void tsr__grad_pick(const tsr__pull *p)
 {
   const tsr__pick_attr *attr = p->attr;

@@ -265,8 +265,9 @@ static inline void tsr__buffer_hold(tsr__buffer *buffer)
 
 void tsr__buffer_release(tsr__buffer *buffer); /* NULL is allowed */
 
-/* A buffer of the device of `like`, in host memory if that is: lists of rows, which only the host
- * uses, stay there. `like` may be NULL. NULL with the error set past the limit. */
+/* A buffer on a device, in host memory if `like`, another buffer of this device, is: lists of rows,
+ * which only the host uses, stay there. `like` may be NULL. NULL with the error set past the
+ * limit. */
 tsr__buffer *tsr__take_beside(const tsr__buffer *like, tsr_runtime *rt, int device, size_t bytes,
                               tsr__error *error);
 

@@ -77,12 +77,12 @@ static int64_t count_part_indices(const tsr__call *call, const tsr__call_part *p
   return batch ? tsr__box_count(&part->in[1].box, operand(call, 1)->rank) / batch : 0;
 }
 
-/* The first index of the element of the batch dims that a strip lies in. */
-static int64_t first_index(const tsr__strip *s)
+/* The number of the element of the batch dims that a strip lies in. */
+static int64_t batch_of_strip(const tsr__strip *s)
 {
-  int64_t batch = tsr__scatter_batch(s->call, s->part);
-  int64_t all = tsr__box_count(&s->part->in[0].box, operand(s->call, 0)->rank);
-  return s->at ? s->at / (all / batch) * count_part_indices(s->call, s->part) : 0;
+  int64_t batch = s->at ? tsr__scatter_batch(s->call, s->part) : 1;
+  if (batch == 1) return 0;
+  return s->at / (tsr__box_count(&s->part->in[0].box, operand(s->call, 0)->rank) / batch);
 }
 
 /* The memory that a strip's work reads and writes; `begin` is 0, `end` all updates, for work that
@@ -90,18 +90,19 @@ static int64_t first_index(const tsr__strip *s)
 tsr__scattering tsr__scattering_of(const tsr__strip *s)
 {
   bool narrow = operand(s->call, 1)->dtype == TSR_I32;
+  int64_t count = count_part_indices(s->call, s->part);
   const char *at = tsr__cpu_data(s->part->in[1].buffer);
   return (tsr__scattering){ .strip = s,
                             .dtype = tsr__call_dtype(s->call, 0),
                             .attr = scatter_attr_of(s->call),
                             .x = operand(s->call, 0),
-                            .at = at + first_index(s) * (narrow ? 4 : 8),
+                            .at = at + batch_of_strip(s) * count * (narrow ? 4 : 8),
                             .narrow = narrow,
                             .updates = tsr__cpu_data(s->part->in[2].buffer),
                             .to = tsr__cpu_data(s->part->out[0].buffer),
                             .outside = (_Atomic bool *)(uintptr_t)s->user,
-                            .count = count_part_indices(s->call, s->part),
-                            .end = count_part_indices(s->call, s->part),
+                            .count = count,
+                            .end = count,
                             .size = count_indexed_places(s->call) };
 }
 

@@ -21,17 +21,17 @@ typedef struct looking {
   int first, last;         /* dims of the table that are looked into, as one */
   int batch;               /* dims before those that the indices have, too */
   bool each;               /* each element of the result has an index of its own */
-  bool fetches;            /* a device's indices are its own, also by dims before */
+  bool own;                /* each run has: the same elements before the dim have others */
   tsr__line_groups groups; /* that together hold the table */
   int64_t *tasks;          /* [part]: before it */
   _Atomic int64_t moved;
   tsr__progress progress;
 } looking;
 
-/* The runs of a part of the result: `length` elements, an index each. `before`: that have the same
- * batch dims, `middle` indices. */
+/* The runs of a part of the result: `length` elements, an index each. `round`: those of one element
+ * of the batch dims, which read its `middle` indices again and again. */
 typedef struct lines {
-  int64_t before, middle, after, runs, length;
+  int64_t round, middle, after, runs, length;
 } lines;
 
 /* If each element has its own index (take_along), a run is one element; else a run is all elements
@@ -46,8 +46,8 @@ static lines runs_of_part(const looking *l, int part)
   for (int d = 0; d < rank; d++) {
     s.runs *= box->size[d];
     if (d >= l->first + span) s.after *= box->size[d];
-    else if (d >= l->first) s.middle *= box->size[d];
-    else if (d >= l->batch) s.before *= box->size[d];
+    else if (d >= l->batch) s.round *= box->size[d];
+    if (d >= l->first && d < l->first + span) s.middle *= box->size[d];
   }
   if (l->each) return s;
   s.length = s.after;
@@ -59,8 +59,7 @@ static lines runs_of_part(const looking *l, int part)
 static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
 {
   const int64_t *index = tsr__cpu_data(l->call->parts[part].in[1].buffer);
-  bool own = l->each || l->fetches;
-  return index[own ? u : u / s->middle / s->before * s->middle + u % s->middle];
+  return index[l->own ? u : u / s->round * s->middle + u % s->middle];
 }
 
 static int64_t count_entries(const looking *l)
@@ -109,11 +108,9 @@ static tsr_status check_indices(looking *l, tsr__error *error)
   int64_t limit = count_entries(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
     lines s = runs_of_part(l, p);
-    bool own = l->each || l->fetches;
     for (int64_t u = 0; u < s.runs; u++) {
-      /* The same indices serve all elements between batch dims and the dim: the first round of them
-       * is enough. */
-      if (!own && u / s.middle % s.before) u += s.middle * (s.before - 1);
+      /* Later runs of a round read the indices of its first ones. */
+      if (!l->own && u % s.round == s.middle) u += s.round - s.middle;
       if (u >= s.runs) break;
       int64_t index = index_at(l, &s, p, u);
       if (index >= -limit && index < limit) continue;
@@ -349,7 +346,7 @@ static tsr_status look_all(looking *l, tsr__error *error)
     for (int64_t t = 0; t < tasks; t++) look_for_runs_task(l, t, 0);
   else tsr__parallel_progress(&l->progress, tasks, look_for_runs_task, l);
   if (l->call->traffic) l->call->traffic->bytes += l->moved;
-  if (l->call->traffic && l->fetches) l->call->traffic->escapes += l->moved;
+  if (l->call->traffic && tsr__ops[l->node->op].fetches) l->call->traffic->escapes += l->moved;
   return atomic_load(&l->progress.stop) ? tsr__cancelled(error, l->progress.what) : TSR_OK;
 }
 
@@ -362,7 +359,7 @@ tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
                 .first = tsr__call_dim(call),
                 .batch = tsr__batch_of(call->program, node),
                 .each = tsr__ops[node->op].each_line,
-                .fetches = tsr__ops[node->op].fetches,
+                .own = tsr__ops[node->op].each_line || tsr__ops[node->op].fetches,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   l.last = l.first + tsr__more_of(call->program, node);
   size_t bytes = ((size_t)call->part_count + 1) * sizeof *l.tasks;

@@ -401,7 +401,8 @@ static void find_last(apart *job, int part)
   tsr__scattering a = tsr__scattering_of(&strip);
   const int64_t along = tsr__scatter_sides(job, part).along;
   const int64_t all = a.count * tsr__scatter_batch(job->call, strip.part);
-  for (int64_t t = 0; t < tsr__scatter_places(job, part); t++) job->last[part][t] = -1;
+  const int64_t places = tsr__scatter_places(job, part);
+  for (int64_t t = 0; t < places; t++) job->last[part][t] = -1;
   for (int64_t j = 0; j < all; j++) {
     int64_t place = tsr__scatter_place(&a, j), number = number_of_update(job, part, j);
     int64_t *last = &job->last[part][j / a.count * along];
@@ -500,7 +501,7 @@ unit tsr__scatter_unit_of(apart *job, int64_t task, int worker)
   find_group_members(job, group, &u);
   tsr__sides sides = tsr__scatter_sides(job, u.part[0]);
   int64_t across = (sides.after + job->width - 1) / job->width, first = task % across * job->width;
-  /* Of the element of the batch dims that the unit lies in. */
+  /* The last updates are those of the element of the batch dims that the unit lies in. */
   int64_t batch = tsr__scatter_batch(job->call, &job->call->parts[u.part[0]]);
   int64_t line = task / across, element = line / (sides.before / batch);
   u.who = job->last ? job->last[u.part[0]] + element * sides.along : NULL;

@@ -194,8 +194,8 @@ static bool splits(const tsr__reducing *red)
 }
 
 /* The device's accumulators, but escapes of the task's own. The parts lie in the device's memory,
- * of which the task writes only its own; the list of escapes, which grows as other tasks
- * end, cannot be shared, nor read. */
+ * of which the task writes only its own; the list of escapes, which grows as other tasks end, can
+ * be neither shared nor read. */
 static void borrow_rows(tsr__partial *own, const tsr__partial *device)
 {
   *own = (tsr__partial){ .rt = device->rt,

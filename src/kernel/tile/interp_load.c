@@ -496,9 +496,8 @@ static void take_table_piece(const piece *p)
   }
 }
 
-/* out[a, i, b] = table[a, index[i], b]: runs along b. The batch dims come first, so they are of a.
- * If each element has an index of its own,
- * out[a, i, b] = table[a, index[a, i, b], b], a run is one. */
+/* out[a, i, b] = table[a, index[i], b]: runs along b; batch dims are the first of a. If each
+ * element has an index of its own, out[a, i, b] = table[a, index[a, i, b], b], a run is one. */
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
