@@ -28,6 +28,11 @@ bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void
  * system chooses which, and may move it again at once. False: it stays, as there is none. */
 bool tsr__thread_step_aside(const int16_t *cores, int count);
 
+/* Asks the system for short turns on a core. The calling thread, which other processes wait for,
+ * then gets a core soon after it is woken, also beside other programs. Linux before 6.12 does not
+ * take the request. */
+void tsr__thread_wake_soon(void);
+
 /* Between two looks at what another thread is about to write. It tells the core that this one
  * waits, so that the other thread of it has more. */
 static inline void tsr__pause(void)

@@ -106,6 +106,7 @@ static void *answer(void *user)
 {
   tsr__far *far = user;
   struct pollfd files[2] = { { far->wake, POLLIN, 0 }, { -1, POLLIN, 0 } };
+  tsr__thread_wake_soon();
   if (far->calls->file) files[1].fd = far->calls->file(far->plugin);
   bool tells = files[1].fd >= 0;
   struct timespec pause = { 0, ASK_FIRST_NS };

@@ -96,6 +96,7 @@ static void run_started(tsr__starter *s, job *j)
 static void *runner(void *user)
 {
   tsr__starter *s = user;
+  if (tsr__peers_of(s->rt)) tsr__thread_wake_soon();
   for (job *j; (j = next_job(s));) {
     if (j->done) end_job(j);
     else run_started(s, j);

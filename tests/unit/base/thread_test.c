@@ -6,6 +6,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct seen {
   sigset_t mask;
@@ -154,4 +157,45 @@ TEST(a_thread_stays_where_no_other_core_is_left)
   CHECK(!tsr__thread_step_aside(cores, CPU_SETSIZE));
   CHECK(!sched_getaffinity(0, sizeof after, &after));
   CHECK(CPU_EQUAL(&before, &after));
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+/* What sched_getattr tells of this thread, to the length of a turn. */
+typedef struct turns {
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t length;
+  uint64_t unused[2];
+} turns;
+
+static turns own_turns(void)
+{
+  turns t = { .size = sizeof t };
+  CHECK(!syscall(SYS_sched_getattr, 0, &t, sizeof t, 0));
+  return t;
+}
+
+/* Systems that take no request say a length of 0, before and after. */
+TEST(a_thread_that_wakes_soon_has_short_turns_and_keeps_its_priority)
+{
+  CHECK(!setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 3));
+  turns before = own_turns();
+  tsr__thread_wake_soon();
+  turns after = own_turns();
+  CHECK_I64(after.nice, 3);
+  CHECK_I64(after.policy, SCHED_OTHER);
+  CHECK(after.length < before.length || !before.length);
+}
+
+TEST(a_thread_of_another_policy_keeps_its_turns)
+{
+  CHECK(!sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ .sched_priority = 0 }));
+  turns before = own_turns();
+  tsr__thread_wake_soon();
+  turns after = own_turns();
+  CHECK_I64(after.policy, SCHED_BATCH);
+  CHECK_I64((int64_t)after.length, (int64_t)before.length);
 }
