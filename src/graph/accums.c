@@ -16,10 +16,12 @@ bool tsr__in_kernel(const tsr__program *program, int n)
   return tsr__is_elementwise(op);
 }
 
-/*   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
+/* Sets each node's earliest stage, and returns the number of stages.
+ *
+ *   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
  *
  * b reads s, which is whole only after the combining of stage 0. */
-int tsr__stages(const tsr__program *program, int *stage)
+static int early_stages(const tsr__program *program, int *stage)
 {
   int last = -1;
   for (int n = 0; n < program->node_count; n++) {
@@ -35,6 +37,72 @@ int tsr__stages(const tsr__program *program, int *stage)
     if (in_kernel && stage[n] > last) last = stage[n];
   }
   return last + 1;
+}
+
+static bool has_late(const tsr__program *program)
+{
+  bool any = false;
+  for (int n = 0; n < program->node_count && !any; n++) any = program->nodes[n].flags & TSR__LATE;
+  return any;
+}
+
+/* Whether a node waits with late movements: it is one, or is computed of such nodes and numbers
+ * alone. Anything else that it read would be read a second time for it. */
+static bool waits(const tsr__program *program, int n, const bool *late)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  if (node->flags & TSR__LATE) return true;
+  bool any = false, all = tsr__in_kernel(program, n);
+  TSR_FOR_OPERANDS (program, node, i, o) {
+    any = any || late[o];
+    all = all && (late[o] || program->nodes[o].op == TSR__OP_CONST);
+  }
+  return any && all;
+}
+
+/* The last stage in which an operand can be made. */
+static int last_for(const tsr__program *program, const int *stage, int user, int operand)
+{
+  bool kernel = tsr__in_kernel(program, user) || tsr__is_reduction(program->nodes[user].op);
+  return stage[user] - (kernel && !tsr__in_kernel(program, operand));
+}
+
+/* Users stand after their operands, so one walk from the end settles all. The operands of late
+ * movements do not wait, so those that travel together may go back to the first of them. */
+static void delay_late(const tsr__program *program, int *stage, bool *late, int *until)
+{
+  int count = program->node_count;
+  for (int n = 0; n < count; n++) late[n] = waits(program, n, late);
+  for (int n = 0; n < count; n++) until[n] = INT_MAX;
+  for (int n = count - 1; n >= 0; n--) {
+    if (late[n] && until[n] < INT_MAX) stage[n] = until[n];
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
+      int last = last_for(program, stage, n, o);
+      if (last < until[o]) until[o] = last;
+    }
+  }
+  for (int n = 0; n < count; n++) {
+    if (!late[n] || !program->nodes[n].with) continue;
+    int first = stage[n];
+    for (int k = n; k >= 0; k = tsr__fellow(program, n, k))
+      if (stage[k] < first) first = stage[k];
+    for (int k = n; k >= 0; k = tsr__fellow(program, n, k)) {
+      stage[k] = first;
+      late[k] = false;
+    }
+  }
+}
+
+/* Without memory none waits. */
+int tsr__stages(const tsr__program *program, int *stage)
+{
+  int stages = early_stages(program, stage);
+  if (!has_late(program)) return stages;
+  size_t count = (size_t)program->node_count, bytes = count * (sizeof(int) + sizeof(bool));
+  int *until = tsr__new(program->heap, bytes);
+  if (until) delay_late(program, stage, (bool *)(until + count), until);
+  tsr__del(program->heap, until, bytes);
+  return stages;
 }
 
 /* ---- in which they meet ---- */

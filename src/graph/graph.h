@@ -357,7 +357,7 @@ void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK
 typedef struct tsr__gnode {
   uint16_t op;
   uint8_t dtype, rank;
-  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED, TSR__SEEN, TSR__KEEP, TSR__KEPT */
+  uint8_t flags;        /* TSR__ROOT and those after it */
   uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined, or over
                            which the table lies that is looked into */
   uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause; of kept sums: which row
@@ -382,8 +382,9 @@ enum {
   TSR__RAGGED = 4, /* leaf with its own row borders */
   TSR__SEEN = 8,   /* set before fusing: stored, as somebody looks at it */
   TSR__KEEP = 16,  /* root of which accumulators may be left, instead of what they come to */
-  TSR__KEPT = 32   /* a sum that is not reduced, as the accumulators of its devices: a leaf that was
+  TSR__KEPT = 32,  /* a sum that is not reduced, as the accumulators of its devices: a leaf that was
                       left so; by partition, a sum and views of it */
+  TSR__LATE = 64   /* set by partition on a movement: it waits until its first user needs it */
 };
 
 /* A program. Nodes, operands, attributes, results, shardings and regions (these by what is in
@@ -663,6 +664,9 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes but for those that
  *                    travel together: the maximum over the operands' stages. These run at the
  *                    latest stage of them
+ *   LATE             a movement with this flag waits for the last stage before its first user, as do
+ *                    formulas and views of such movements alone; those that travel together wait
+ *                    for the first user of any
  *
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
 int tsr__stages(const tsr__program *program, int *stage);

@@ -347,9 +347,10 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
                            tsr__error *error);
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
 
-/* Finds which notes travel together, and ties their nodes together; `stage`, `meets` as tsr__stages
- * and tsr__meeting_stages. False: out of memory. */
-bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena);
+/* Finds which notes travel together, ties their nodes together, and marks movements that are late;
+ * `stage`, `meets` as tsr__stages and tsr__meeting_stages, which are those with late ones then.
+ * False: out of memory. */
+bool tsr__trips(tsr__partitioned *out, int *stage, int *meets, tsr__arena *arena);
 
 /* The error of all planning without memory, and the site of a node; NULL: unknown. */
 static inline tsr_status tsr__plan_no_memory(tsr__error *error)

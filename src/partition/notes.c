@@ -576,16 +576,22 @@ static bool is_unplaced(const tsr__program *program)
   return program->sharding_count <= 1 && !(program->sharding_count && program->shardings[0].mesh);
 }
 
+static void travel_alone(tsr__gnode *node)
+{
+  node->with = 0;
+  node->flags &= (uint8_t)~TSR__LATE;
+}
+
 tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error)
 {
   maker m = { .out = out, .error = error };
   if (is_unplaced(&out->program)) {
-    for (int n = 0; n < out->program.node_count; n++) out->program.nodes[n].with = 0;
+    for (int n = 0; n < out->program.node_count; n++) travel_alone(&out->program.nodes[n]);
     return TSR_OK;
   }
   tsr_status status = prepare_maker(&m, arena);
   for (int n = 0; n < out->program.node_count && !status; n++) {
-    out->program.nodes[n].with = 0;
+    travel_alone(&out->program.nodes[n]);
     status = note_node(&m, n);
   }
   /* Only now is it known which reductions travel alone: these get a suggestion. */

@@ -1,5 +1,6 @@
 /* Trips: movements of one kind, over the same axes of one mesh, travel together if they can be made
- * at one time. Such movements are one step of the schedule and one collective.
+ * at one time. Such movements are one step of the schedule and one collective. And when they travel:
+ * a movement that takes memory waits for its first user.
  *
  *   times       a node's earliest: its stage, for a reduction the stage where it meets; in it
  *               0 for kernels and reductions, from 1 on for steps, each after the steps of its
@@ -13,22 +14,41 @@
  * The latest movement comes first and is made at its own time; an earlier one is made with the
  * newest of its kind if its users can wait for that. No fewer times would do for one kind, and
  * kernels stay in their stages. Reductions wait for each other by a rule of their own, as stages
- * order the kernels that read them (tsr__meeting_stages). */
+ * order the kernels that read them (tsr__meeting_stages).
+ *
+ *   late        a movement whose result takes more memory than its operand, such as the gather of
+ *               a layer's weights: its time is the last before its first user
+ *
+ *       c   ......|--|            a late one is made early with another of its kind if all that
+ *       d   .........|--|         wait so take at most EARLY_BYTES: a weight of a million elements
+ *                                 alone, hundreds of short biases together */
 #include "partition/flow.h"
 
+#include <limits.h>
 #include <stdlib.h>
+
+/* The memory of a device that may be taken before it is needed: about the bytes that travel in the
+ * time that a collective takes to begin. */
+enum { EARLY_BYTES = 32 << 10 };
 
 /* A note that moves elements from place to place, alone or with others of its kind. */
 typedef struct trip {
   int64_t time;
+  int64_t growth; /* of the memory of a device */
   int32_t note;
   int32_t with; /* the trip at whose time it is made; it may be itself */
+  /* Of a late trip with which others are made: */
+  int64_t made;    /* the time of all */
+  int64_t ready;   /* the earliest time at which all can be made */
+  int64_t waiting; /* growth of those that are needed later than at that time, */
+  int64_t needed;  /* and of those that are needed then */
 } trip;
 
 typedef struct trips {
   tsr__partitioned *out;
-  const int *stage, *meets;
+  int *stage, *meets;
   int64_t *time, *until; /* by node: its earliest time, and the time of its first user */
+  bool *moves;           /* by node: it is a trip's */
   trip *list;
   int count;
 } trips;
@@ -61,6 +81,12 @@ static void find_times(trips *t)
   }
 }
 
+/* Reductions read their operands before they meet. */
+static int64_t reading_time(const trips *t, int n)
+{
+  return t->meets[n] != t->stage[n] ? begin_of(t, t->stage[n]) : t->time[n];
+}
+
 /* Whether a note is a movement that could be made with others. */
 static bool can_join(const tsr__partitioned *out, const tsr__note *note)
 {
@@ -69,18 +95,88 @@ static bool can_join(const tsr__partitioned *out, const tsr__note *note)
 }
 
 /* Finds the first users other than movements; movements can wait themselves, so join_trips limits
- * one by another. Reductions read their operands before they meet. */
-static void find_users(trips *t, const bool *moves)
+ * one by another. */
+static void find_users(trips *t)
 {
   const tsr__program *program = &t->out->program;
   for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
   for (int n = 0; n < program->node_count; n++) {
-    bool reads = t->meets[n] != t->stage[n];
-    int64_t time = reads ? begin_of(t, t->stage[n]) : t->time[n];
+    int64_t time = reading_time(t, n);
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
-      if (!moves[n] && time < t->until[o]) t->until[o] = time;
+      if (!t->moves[n] && time < t->until[o]) t->until[o] = time;
   }
 }
+
+/* ---- late ones ------------------------------------------------------------------------------- */
+
+static int64_t bytes_of(const tsr__program *program, int n)
+{
+  size_t size = tsr_dtype_size((tsr_dtype)program->nodes[n].dtype);
+  return tsr__node_elements(program, n, true) * (int64_t)size;
+}
+
+static int64_t growth_of(const tsr__program *program, int n)
+{
+  int64_t before = 0;
+  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) before += bytes_of(program, o);
+  return bytes_of(program, n) - before;
+}
+
+/* Marks late movements: those that take memory, whose operand is no movement itself, and whose result
+ * somebody reads. Returns whether there is one. */
+static bool mark_late(trips *t)
+{
+  const tsr__program *program = &t->out->program;
+  bool any = false;
+  find_users(t);
+  for (int k = 0; k < t->count; k++) {
+    int n = t->out->notes[t->list[k].note].node;
+    tsr__gnode *node = &t->out->program.nodes[n];
+    bool late = node->op == TSR__OP_RESHARD && t->list[k].growth > 0 && t->until[n] < INT64_MAX;
+    TSR_FOR_OPERANDS (program, node, i, o) late = late && !t->moves[o];
+    if (late) node->flags |= TSR__LATE;
+    any = any || late;
+  }
+  return any;
+}
+
+static bool is_late(const trips *t, const trip *one)
+{
+  return t->out->program.nodes[t->out->notes[one->note].node].flags & TSR__LATE;
+}
+
+/* The time before the first user of each late movement. Its time so far is its earliest. */
+static void find_late_times(trips *t)
+{
+  const tsr__program *program = &t->out->program;
+  for (int k = 0; k < t->count; k++) {
+    trip *mine = &t->list[k];
+    mine->ready = mine->time;
+    if (is_late(t, mine)) mine->time = INT64_MAX;
+  }
+  for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
+  for (int n = 0; n < program->node_count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      if (reading_time(t, n) < t->until[o]) t->until[o] = reading_time(t, n);
+  for (int k = 0; k < t->count; k++) {
+    trip *mine = &t->list[k];
+    if (is_late(t, mine)) mine->time = t->until[t->out->notes[mine->note].node] - 1;
+  }
+}
+
+/* Joins a late trip with later ones of its kind, if these can be made so early. */
+static bool join_late(trip *with, const trip *mine)
+{
+  int64_t waiting = with->waiting + (mine->time < with->made ? with->needed : 0);
+  if (with->ready > mine->time || waiting > EARLY_BYTES) return false;
+  with->needed = mine->growth + (mine->time < with->made ? 0 : with->needed);
+  with->waiting = waiting;
+  with->made = mine->time;
+  if (mine->ready > with->ready) with->ready = mine->ready;
+  return true;
+}
+
+/* ---- company --------------------------------------------------------------------------------- */
 
 /* Whether two trips are of one kind. Views and reshards are not: exchanges of views are explained
  * and made by rules of their own. */
@@ -89,7 +185,8 @@ static bool same_kind(const trips *t, const trip *a, const trip *b)
   const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
   const tsr__gnode *nodes = t->out->program.nodes;
   bool work = tsr__same_work(nodes[x->node].op, nodes[y->node].op);
-  return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && work;
+  bool wait = is_late(t, a) == is_late(t, b);
+  return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && work && wait;
 }
 
 /* Orders trips with the latest first; at one time, the later note first. */
@@ -106,8 +203,14 @@ static int by_note(const void *a, const void *b)
   return (x->note > y->note) - (x->note < y->note);
 }
 
-/* Joins each trip with the newest of its kind if its users can wait. `newest`: the last trip of
- * each kind; kinds are few. */
+/* Joins an early trip with the newest of its kind, if its users can wait. */
+static bool join_early(trips *t, const trip *newest, const trip *mine)
+{
+  return newest->time < t->until[t->out->notes[mine->note].node];
+}
+
+/* Joins each trip with the newest of its kind if it can. `newest`: the last trip of each kind;
+ * kinds are few. */
 static void join_trips(trips *t, int32_t *newest)
 {
   const tsr__program *program = &t->out->program;
@@ -116,13 +219,17 @@ static void join_trips(trips *t, int32_t *newest)
     trip *mine = &t->list[i];
     int n = t->out->notes[mine->note].node, kind = 0;
     while (kind < kinds && !same_kind(t, &t->list[newest[kind]], mine)) kind++;
-    bool found = kind < kinds && t->list[newest[kind]].time < t->until[n];
+    trip *last = kind < kinds ? &t->list[newest[kind]] : NULL;
+    bool late = is_late(t, mine);
+    bool found = last && (late ? join_late(last, mine) : join_early(t, last, mine));
     mine->with = found ? newest[kind] : i;
+    mine->made = mine->time;
+    mine->needed = mine->growth;
     newest[kind] = mine->with;
     kinds += kind == kinds;
     int64_t at = t->list[mine->with].time;
     TSR_FOR_OPERANDS (program, &program->nodes[n], k, o)
-      if (at < t->until[o]) t->until[o] = at;
+      if (!late && at < t->until[o]) t->until[o] = at;
   }
 }
 
@@ -149,23 +256,44 @@ static void tie_trips(trips *t, int32_t *last)
 }
 
 /* Notes without bytes, such as slices, are not trips: no data travels. */
-bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena)
+static void list_trips(trips *t)
+{
+  const tsr__partitioned *out = t->out;
+  for (int i = 0; i < out->note_count; i++) {
+    int n = out->notes[i].node;
+    if (!can_join(out, &out->notes[i])) continue;
+    t->moves[n] = true;
+    t->list[t->count++] = (trip){ .note = i, .growth = growth_of(&out->program, n) };
+  }
+}
+
+/* Late movements have other stages than those by which notes were made, and so have the nodes that
+ * wait with them. */
+static void find_stages(trips *t)
+{
+  tsr__stages(&t->out->program, t->stage);
+  tsr__meeting_stages(&t->out->program, t->stage, t->meets);
+}
+
+bool tsr__trips(tsr__partitioned *out, int *stage, int *meets, tsr__arena *arena)
 {
   size_t nodes = (size_t)out->program.node_count + 1, notes = (size_t)out->note_count + 1;
   trips t = { .out = out, .stage = stage, .meets = meets };
-  bool *moves = tsr__arena_new(arena, nodes * sizeof *moves);
   int32_t *room = tsr__arena_new(arena, 2 * notes * sizeof *room);
+  t.moves = tsr__arena_new(arena, nodes * sizeof *t.moves);
   t.time = tsr__arena_new(arena, 2 * nodes * sizeof *t.time);
   t.list = tsr__arena_new(arena, notes * sizeof *t.list);
-  if (!moves || !room || !t.time || !t.list) return false;
+  if (!t.moves || !room || !t.time || !t.list) return false;
   t.until = t.time + nodes;
+  list_trips(&t);
   find_times(&t);
-  for (int i = 0; i < out->note_count; i++) {
-    if (!can_join(out, &out->notes[i])) continue;
-    moves[out->notes[i].node] = true;
-    t.list[t.count++] = (trip){ t.time[out->notes[i].node], i, 0 };
+  for (int i = 0; i < t.count; i++) t.list[i].time = t.time[out->notes[t.list[i].note].node];
+  if (mark_late(&t)) {
+    find_stages(&t);
+    find_times(&t);
+    find_late_times(&t);
   }
-  find_users(&t, moves);
+  find_users(&t);
   qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
   join_trips(&t, room);
   tie_trips(&t, room + notes);

@@ -397,7 +397,12 @@ static void append_step(tsr__schedule *out, tsr__step step)
   out->steps[out->step_count++] = step;
 }
 
-/* Steps that travel together do so at the last stage among them. Called once stages of kernels are
+static bool is_late(const tsr__fusion *f, int n)
+{
+  return f->program->nodes[n].flags & TSR__LATE;
+}
+
+/* Steps that travel together do so at the last stage among them; late ones have one stage. Called once stages of kernels are
  * settled: users of a delayed step have a later stage already, as partition joins only steps whose
  * results no earlier stage needs. */
 static void delay_steps(tsr__fusion *f)
@@ -428,31 +433,40 @@ static void list_stage_steps(tsr__fusion *f)
   }
 }
 
-/* Whether the steps of its stage that a step needs are done. */
-static bool step_ready(const tsr__fusion *f, int n)
+static bool add_together(tsr__fusion *f, int first);
+
+/* Whether a step of a stage is done; a late one is done now, if it can be. */
+static bool is_done(tsr__fusion *f, int n)
+{
+  int first = n;
+  if (f->fact[n].done || !is_late(f, n)) return f->fact[n].done;
+  for (int k = n; k >= 0; k = tsr__fellow(f->program, n, k)) first = k < first ? k : first;
+  return add_together(f, first);
+}
+
+/* Whether the steps of its stage that a step needs are done: the late ones, or the others. */
+static bool step_ready(tsr__fusion *f, int n, bool late)
 {
   const tsr__program *p = f->program;
   TSR_FOR_OPERANDS (p, &p->nodes[n], i, o) {
     /* A part is made by the node that it is a result of, and is ready with it. */
     bool part = tsr__takes_result(p->nodes[o].op);
     int by = part ? tsr__in(p, &p->nodes[o], 0) : o;
-    if (f->fact[by].step && f->fact[by].stage == f->fact[n].stage && !f->fact[by].done)
-      return false;
+    bool here = f->fact[by].step && f->fact[by].stage == f->fact[n].stage;
+    if (here && is_late(f, by) == late && !is_done(f, by)) return false;
   }
   return true;
 }
 
-/* Adds a step with all that travel with it, as the last of them is met. */
-static bool try_step(tsr__fusion *f, int n)
+/* Adds a step with all that travel with it, if all are ready. Late ones are asked for last, when
+ * nothing else is missing. */
+static bool add_together(tsr__fusion *f, int first)
 {
   const tsr__program *p = f->program;
-  const tsr__gnode *g = &p->nodes[n];
-  int first = g->with ? g->with - 1 : n;
-  /* `with` of the last one in the circle leads to the first, which is the lowest: only there it
-   * is not beyond. */
-  if (first > n) return false;
-  for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
-    if (!step_ready(f, k)) return false;
+  const tsr__gnode *g = &p->nodes[first];
+  for (int late = 0; late < 2; late++)
+    for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
+      if (!step_ready(f, k, late)) return false;
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k)) f->fact[k].done = true;
   int kind = tsr__is_view(g->op) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
   if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
@@ -461,21 +475,40 @@ static bool try_step(tsr__fusion *f, int n)
   return true;
 }
 
-/* The steps of a stage in order of nodes; a step that needs a later node's step waits for it. Each
- * round takes all steps that are ready; a round without any would be a cycle, and programs have
- * no cycles. */
+/* Adds a step as the last of those that travel together is met: `with` of the last one in the
+ * circle leads to the first, which is the lowest, and only there it is not beyond. */
+static bool try_step(tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  int first = g->with ? g->with - 1 : n;
+  return first <= n && add_together(f, first);
+}
+
+/* Tries the steps of a list in order of nodes, and leaves those that have to wait. Returns whether
+ * some are done. */
+static bool try_steps(tsr__fusion *f, int *list, bool late)
+{
+  bool some = false;
+  while (*list >= 0) {
+    int n = *list;
+    bool tries = late || !is_late(f, n);
+    bool done = f->fact[n].done || (tries && try_step(f, n));
+    if (done) *list = f->next_step[n];
+    else list = &f->next_step[n];
+    some |= done;
+  }
+  return some;
+}
+
+/* The steps of a stage in order of nodes; a step that needs a later node's step waits for it. Late
+ * steps come right before the first step that needs them, or last if kernels of the next stage do.
+ * Each round takes all steps that are ready; a round without any would be a cycle, and programs
+ * have no cycles. */
 static void order_steps(tsr__fusion *f, int stage)
 {
   int *list = &f->of_stage[stage + 1];
   while (*list >= 0) {
-    bool some = false;
-    for (int *at = list; *at >= 0;) {
-      int n = *at;
-      bool done = f->fact[n].done || try_step(f, n);
-      if (done) *at = f->next_step[n];
-      else at = &f->next_step[n];
-      some |= done;
-    }
+    bool some = try_steps(f, list, false) || try_steps(f, list, true);
     TSR_INVARIANT(some);
   }
 }
