@@ -16,12 +16,44 @@ bool tsr__in_kernel(const tsr__program *program, int n)
   return tsr__is_elementwise(op);
 }
 
-/* Sets each node's earliest stage, and returns the number of stages.
+bool tsr__computed_of(const tsr__program *program, int n, const bool *set)
+{
+  bool any = false, all = tsr__in_kernel(program, n);
+  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
+    any = any || set[o];
+    all = all && (set[o] || program->nodes[o].op == TSR__OP_CONST);
+  }
+  return any && all;
+}
+
+/* Whether a node waits with late movements: it is one, or is computed of such nodes alone. Anything
+ * else that it read would be read a second time for it. */
+static bool waits_late(const tsr__program *program, int n, const bool *late)
+{
+  return program->nodes[n].flags & TSR__LATE || tsr__computed_of(program, n, late);
+}
+
+/* Whether a step reads a step of its own stage and a formula that waits with late movements: in one
+ * stage the formulas of a chain of such steps would all be computed before its first. */
+static bool needs_own_stage(const tsr__program *program, const int *stage, int n, const bool *late)
+{
+  bool waits = false, follows = false;
+  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
+    bool kernel = tsr__in_kernel(program, o);
+    waits = waits || (kernel && late[o]);
+    follows = follows ||
+              (!kernel && !late[o] && !tsr__is_leaf(program->nodes[o].op) && stage[o] == stage[n]);
+  }
+  return waits && follows;
+}
+
+/* Sets each node's earliest stage, and returns the number of stages. `late`, by node: whether it
+ * waits with late movements; NULL: there is none.
  *
  *   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
  *
  * b reads s, which is whole only after the combining of stage 0. */
-static int early_stages(const tsr__program *program, int *stage)
+static int early_stages(const tsr__program *program, int *stage, bool *late)
 {
   int last = -1;
   for (int n = 0; n < program->node_count; n++) {
@@ -34,7 +66,9 @@ static int early_stages(const tsr__program *program, int *stage)
       if (in_kernel && !tsr__in_kernel(program, o)) ready++;
       if (ready > stage[n]) stage[n] = ready;
     }
-    if (in_kernel && stage[n] > last) last = stage[n];
+    if (late) late[n] = waits_late(program, n, late);
+    if (late && !in_kernel && needs_own_stage(program, stage, n, late)) stage[n]++;
+    if (stage[n] > last) last = stage[n];
   }
   return last + 1;
 }
@@ -46,20 +80,6 @@ static bool has_late(const tsr__program *program)
   return any;
 }
 
-/* Whether a node waits with late movements: it is one, or is computed of such nodes and numbers
- * alone. Anything else that it read would be read a second time for it. */
-static bool waits(const tsr__program *program, int n, const bool *late)
-{
-  const tsr__gnode *node = &program->nodes[n];
-  if (node->flags & TSR__LATE) return true;
-  bool any = false, all = tsr__in_kernel(program, n);
-  TSR_FOR_OPERANDS (program, node, i, o) {
-    any = any || late[o];
-    all = all && (late[o] || program->nodes[o].op == TSR__OP_CONST);
-  }
-  return any && all;
-}
-
 /* The last stage in which an operand can be made. */
 static int last_for(const tsr__program *program, const int *stage, int user, int operand)
 {
@@ -67,28 +87,93 @@ static int last_for(const tsr__program *program, const int *stage, int user, int
   return stage[user] - (kernel && !tsr__in_kernel(program, operand));
 }
 
-/* Users stand after their operands, so one walk from the end settles all. The operands of late
- * movements do not wait, so those that travel together may go back to the first of them. */
-static void delay_late(const tsr__program *program, int *stage, bool *late, int *until)
+/* The walk from the end that delays nodes, as users stand after their operands. */
+typedef struct delaying {
+  const tsr__program *program;
+  int *stage;
+  int *until;  /* by node: the last stage in which it can be made */
+  int *read;   /* by node: the last stage in which it is read */
+  bool *late;  /* by node: it waits with late movements */
+  bool *fuses; /* by node: a kernel over the same elements reads it in the stage `until` */
+} delaying;
+
+/* Whether a formula that waits for its first user takes no more memory meanwhile: its operands are
+ * read later anyway, or take no more than its result, which is not stored then. Sizes of a run are
+ * not known.
+ *
+ *   y = tanh(z)  0    s = 1 - y * y  0, with y    ...    g * s  9     s waits for 9, as y does */
+static bool may_wait(const delaying *d, int n)
 {
-  int count = program->node_count;
-  for (int n = 0; n < count; n++) late[n] = waits(program, n, late);
-  for (int n = 0; n < count; n++) until[n] = INT_MAX;
-  for (int n = count - 1; n >= 0; n--) {
-    if (late[n] && until[n] < INT_MAX) stage[n] = until[n];
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
-      int last = last_for(program, stage, n, o);
-      if (last < until[o]) until[o] = last;
-    }
+  const tsr__program *program = d->program;
+  const tsr__gnode *node = &program->nodes[n];
+  int64_t kept = 0, own = tsr__node_device_bytes(program, n);
+  bool formula = tsr__is_elementwise(node->op) && tsr__in_kernel(program, n) && node->in_count;
+  if (!formula || node->flags & (TSR__ROOT | TSR__SEEN) || !d->fuses[n] || !own) return false;
+  TSR_FOR_OPERANDS (program, node, i, o) {
+    bool there = d->read[o] >= d->until[n] || program->nodes[o].op == TSR__OP_CONST;
+    bool square = i && o == tsr__in(program, node, 0); /* read once */
+    if (there || square) continue;
+    int64_t bytes = tsr__node_device_bytes(program, o);
+    if (bytes > own - kept) return false;
+    kept += bytes;
   }
+  return true;
+}
+
+static bool same_elements(const tsr__gnode *a, const tsr__gnode *b)
+{
+  return a->rank == b->rank && a->sharding == b->sharding &&
+         !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
+/* Tells operands how long they can wait: those of late movements not at all, as a movement that
+ * travels with others goes back to the first of them. */
+static void tell_operands(const delaying *d, int n)
+{
+  const tsr__program *program = d->program;
+  const tsr__gnode *node = &program->nodes[n];
+  TSR_FOR_OPERANDS (program, node, i, o) {
+    bool moved = node->flags & TSR__LATE;
+    int last = moved ? d->stage[o] : last_for(program, d->stage, n, o);
+    bool fuses = tsr__is_elementwise(node->op) && tsr__in_kernel(program, n) &&
+                 same_elements(node, &program->nodes[o]);
+    if (last < d->until[o]) d->fuses[o] = fuses;
+    else if (last == d->until[o]) d->fuses[o] |= fuses;
+    if (last < d->until[o]) d->until[o] = last;
+    if (d->stage[n] > d->read[o]) d->read[o] = d->stage[n];
+  }
+}
+
+static void delay_nodes(const delaying *d)
+{
+  const tsr__program *program = d->program;
+  int count = program->node_count;
   for (int n = 0; n < count; n++) {
-    if (!late[n] || !program->nodes[n].with) continue;
-    int first = stage[n];
+    d->until[n] = INT_MAX;
+    d->read[n] = -1;
+  }
+  for (int n = 0; n < count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      if (d->stage[n] > d->read[o]) d->read[o] = d->stage[n];
+  for (int n = count - 1; n >= 0; n--) {
+    bool waits = d->until[n] > d->stage[n] && d->until[n] < INT_MAX;
+    if (waits && (d->late[n] || may_wait(d, n))) d->stage[n] = d->until[n];
+    tell_operands(d, n);
+  }
+}
+
+/* Late movements that travel together do so in the first stage of any. */
+static void join_late_stages(const delaying *d)
+{
+  const tsr__program *program = d->program;
+  for (int n = 0; n < program->node_count; n++) {
+    int first = d->stage[n];
+    if (!d->late[n] || !program->nodes[n].with) continue;
     for (int k = n; k >= 0; k = tsr__fellow(program, n, k))
-      if (stage[k] < first) first = stage[k];
+      if (d->stage[k] < first) first = d->stage[k];
     for (int k = n; k >= 0; k = tsr__fellow(program, n, k)) {
-      stage[k] = first;
-      late[k] = false;
+      d->stage[k] = first;
+      d->late[k] = false;
     }
   }
 }
@@ -96,12 +181,18 @@ static void delay_late(const tsr__program *program, int *stage, bool *late, int 
 /* Without memory none waits. */
 int tsr__stages(const tsr__program *program, int *stage)
 {
-  int stages = early_stages(program, stage);
-  if (!has_late(program)) return stages;
-  size_t count = (size_t)program->node_count, bytes = count * (sizeof(int) + sizeof(bool));
-  int *until = tsr__new(program->heap, bytes);
-  if (until) delay_late(program, stage, (bool *)(until + count), until);
-  tsr__del(program->heap, until, bytes);
+  bool any = has_late(program);
+  int stages = early_stages(program, stage, NULL);
+  if (stages < 2 && !any) return stages;
+  size_t count = (size_t)program->node_count, bytes = 2 * count * (sizeof(int) + sizeof(bool));
+  int *room = tsr__new(program->heap, bytes);
+  bool *flags = (bool *)(room + 2 * count);
+  delaying d = { program, stage, room, room + count, flags, flags + count };
+  if (!room) return stages;
+  if (any) stages = early_stages(program, stage, d.late);
+  delay_nodes(&d);
+  join_late_stages(&d);
+  tsr__del(program->heap, room, bytes);
   return stages;
 }
 

@@ -16,6 +16,12 @@ int64_t tsr__node_elements(const tsr__program *program, int node, bool local)
   return count;
 }
 
+int64_t tsr__node_device_bytes(const tsr__program *program, int node)
+{
+  size_t size = tsr_dtype_size((tsr_dtype)program->nodes[node].dtype);
+  return tsr__node_elements(program, node, true) * (int64_t)size;
+}
+
 double tsr__flops_result(const tsr__program *program, int node, bool local)
 {
   return (double)tsr__node_elements(program, node, local);

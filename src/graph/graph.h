@@ -384,7 +384,8 @@ enum {
   TSR__KEEP = 16,  /* root of which accumulators may be left, instead of what they come to */
   TSR__KEPT = 32,  /* a sum that is not reduced, as the accumulators of its devices: a leaf that was
                       left so; by partition, a sum and views of it */
-  TSR__LATE = 64   /* set by partition on a movement: it waits until its first user needs it */
+  TSR__LATE = 64,  /* set by partition on a movement: it waits until its first user needs it */
+  TSR__AGAIN = 128 /* by partition, on a movement: the same was made before, for earlier users */
 };
 
 /* A program. Nodes, operands, attributes, results, shardings and regions (these by what is in
@@ -463,6 +464,10 @@ bool tsr__program_follow(tsr__program *program, const tsr__followed *known, tsr_
 bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int *out_reads);
 /* Makes room for so many nodes with so many operands at once. False: out of memory. */
 bool tsr__program_reserve(tsr__program *program, int nodes, int operands);
+/* Puts copies[n] copies of each node right after it, for nodes without regions. Operands stay the
+ * first ones; `place` gets the new number of each node. False: out of memory, and nothing is
+ * changed. */
+bool tsr__program_copy_nodes(tsr__program *program, const int32_t *copies, int32_t *place);
 /* The index of a region, which the program holds if it is new; -1 out of memory. */
 int tsr__program_region(tsr__program *program, tsr__region *region);
 /* Appends the results of a node to be added; where they begin, -1 out of memory. */
@@ -590,6 +595,8 @@ static inline bool tsr__looks_away(const tsr__gnode *node)
 /* The elements of a node on all devices together, or (`local`) at its first position, which has the
  * most; a dim that is known at run time counts as 0. */
 int64_t tsr__node_elements(const tsr__program *program, int node, bool local);
+/* The bytes of its elements there. */
+int64_t tsr__node_device_bytes(const tsr__program *program, int node);
 /* The column FLOPS: one for each element of the result; for each of operand 0; a multiplication and
  * an addition for each combination of a product's indices. */
 tsr__flops_fn tsr__flops_result, tsr__flops_operand, tsr__flops_dot;
@@ -664,9 +671,9 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes but for those that
  *                    travel together: the maximum over the operands' stages. These run at the
  *                    latest stage of them
- *   LATE             a movement with this flag waits for the last stage before its first user, as do
- *                    formulas and views of such movements alone; those that travel together wait
- *                    for the first user of any
+ *   LATE             a movement with this flag waits for the last stage before its first user, as
+ *                    do formulas and views of such movements alone; those that travel together
+ *                    wait for the first user of any
  *
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
 int tsr__stages(const tsr__program *program, int *stage);
@@ -680,5 +687,7 @@ void tsr__meeting_stages(const tsr__program *program, const int *stage, int *mee
 
 /* Whether a node is computed in a kernel for each element; a reduction is not. */
 bool tsr__in_kernel(const tsr__program *program, int node);
+/* Whether a node is a formula or a view of nodes of a set, and of numbers, alone. */
+bool tsr__computed_of(const tsr__program *program, int node, const bool *set);
 
 #endif

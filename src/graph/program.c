@@ -194,6 +194,35 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
   return index;
 }
 
+/* From the last node to the first, as nodes only move up. */
+bool tsr__program_copy_nodes(tsr__program *program, const int32_t *copies, int32_t *place)
+{
+  int count = program->node_count, nodes = 0, operands = program->operand_count;
+  for (int n = 0; n < count; n++) {
+    place[n] = nodes;
+    nodes += 1 + copies[n];
+    operands += copies[n] * program->nodes[n].in_count;
+  }
+  if (!room_for(program, (size_t)nodes, (size_t)operands)) return false;
+  for (int n = 0; n < count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      program->operands[program->nodes[n].first_in + i] = place[o];
+  for (int n = count - 1; n >= 0; n--)
+    for (int k = copies[n]; k >= 0; k--) {
+      tsr__gnode *to = &program->nodes[place[n] + k];
+      *to = program->nodes[n];
+      program->sites[place[n] + k] = program->sites[n];
+      program->arrays[place[n] + k] = k ? NULL : program->arrays[n];
+      if (!k) continue;
+      const int32_t *in = &program->operands[to->first_in];
+      to->first_in = program->operand_count;
+      program->operand_count += to->in_count;
+      memcpy(&program->operands[to->first_in], in, (size_t)to->in_count * sizeof *in);
+    }
+  program->node_count = nodes;
+  return true;
+}
+
 tsr__type tsr__gnode_type(const tsr__gnode *node)
 {
   /* Never ragged: a leaf whose rows lie so has a dim of TSR__DYNAMIC, as the program's nodes

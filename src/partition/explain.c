@@ -189,6 +189,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     tsr__text_add(out, " whole on every device");
   }
   add_transpose(parts, note, who, out);
+  if (node->flags & TSR__AGAIN)
+    tsr__text_add(out, "; moved again, as the array would take memory on each device meanwhile");
   tsr__text_add(out, "\n");
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(

@@ -347,6 +347,10 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
                            tsr__error *error);
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
 
+/* Makes movements again whose results would take too much memory until their next user (again.c).
+ * False: out of memory. */
+bool tsr__moves_again(tsr__partitioned *out, tsr__arena *arena);
+
 /* Finds which notes travel together, ties their nodes together, and marks movements that are late;
  * `stage`, `meets` as tsr__stages and tsr__meeting_stages, which are those with late ones then.
  * False: out of memory. */

@@ -774,6 +774,7 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   if (!tsr__program_share(&out->program, program)) return tsr__plan_no_memory(error);
   tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
   if (!status) status = build(flow.program, &flow, arena, out, error);
+  if (!status && !tsr__moves_again(out, arena)) status = tsr__plan_no_memory(error);
   return status ? status : tsr__notes_make(arena, out, error);
 }
 

@@ -1,6 +1,6 @@
 /* Trips: movements of one kind, over the same axes of one mesh, travel together if they can be made
- * at one time. Such movements are one step of the schedule and one collective. And when they travel:
- * a movement that takes memory waits for its first user.
+ * at one time. Such movements are one step of the schedule and one collective. A movement that
+ * takes memory waits for its first user.
  *
  *   times       a node's earliest: its stage, for a reduction the stage where it meets; in it
  *               0 for kernels and reductions, from 1 on for steps, each after the steps of its
@@ -34,10 +34,10 @@ enum { EARLY_BYTES = 32 << 10 };
 /* A note that moves elements from place to place, alone or with others of its kind. */
 typedef struct trip {
   int64_t time;
-  int64_t growth; /* of the memory of a device */
+  int64_t growth; /* bytes that it adds to the memory of a device */
   int32_t note;
   int32_t with; /* the trip at whose time it is made; it may be itself */
-  /* Of a late trip with which others are made: */
+  /* A late trip that others are made with has: */
   int64_t made;    /* the time of all */
   int64_t ready;   /* the earliest time at which all can be made */
   int64_t waiting; /* growth of those that are needed later than at that time, */
@@ -96,7 +96,7 @@ static bool can_join(const tsr__partitioned *out, const tsr__note *note)
 
 /* Finds the first users other than movements; movements can wait themselves, so join_trips limits
  * one by another. */
-static void find_users(trips *t)
+static void find_reading_times(trips *t)
 {
   const tsr__program *program = &t->out->program;
   for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
@@ -109,26 +109,20 @@ static void find_users(trips *t)
 
 /* ---- late ones ------------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const tsr__program *program, int n)
-{
-  size_t size = tsr_dtype_size((tsr_dtype)program->nodes[n].dtype);
-  return tsr__node_elements(program, n, true) * (int64_t)size;
-}
-
-static int64_t growth_of(const tsr__program *program, int n)
+static int64_t growth_by(const tsr__program *program, int n)
 {
   int64_t before = 0;
-  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) before += bytes_of(program, o);
-  return bytes_of(program, n) - before;
+  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) before += tsr__node_device_bytes(program, o);
+  return tsr__node_device_bytes(program, n) - before;
 }
 
-/* Marks late movements: those that take memory, whose operand is no movement itself, and whose result
- * somebody reads. Returns whether there is one. */
+/* Marks late movements: those that take memory, whose operand is no movement itself, and whose
+ * result somebody reads. Returns whether there is one. */
 static bool mark_late(trips *t)
 {
   const tsr__program *program = &t->out->program;
   bool any = false;
-  find_users(t);
+  find_reading_times(t);
   for (int k = 0; k < t->count; k++) {
     int n = t->out->notes[t->list[k].note].node;
     tsr__gnode *node = &t->out->program.nodes[n];
@@ -140,19 +134,21 @@ static bool mark_late(trips *t)
   return any;
 }
 
-static bool is_late(const trips *t, const trip *one)
+static bool trip_is_late(const trips *t, const trip *one)
 {
   return t->out->program.nodes[t->out->notes[one->note].node].flags & TSR__LATE;
 }
 
-/* The time before the first user of each late movement. Its time so far is its earliest. */
+/* The times at which each late movement can be made first, and last. */
 static void find_late_times(trips *t)
 {
   const tsr__program *program = &t->out->program;
   for (int k = 0; k < t->count; k++) {
     trip *mine = &t->list[k];
-    mine->ready = mine->time;
-    if (is_late(t, mine)) mine->time = INT64_MAX;
+    const tsr__gnode *node = &program->nodes[t->out->notes[mine->note].node];
+    mine->ready = 0;
+    TSR_FOR_OPERANDS (program, node, i, o)
+      if (t->time[o] >= mine->ready) mine->ready = t->time[o] + 1;
   }
   for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
   for (int n = 0; n < program->node_count; n++)
@@ -160,7 +156,7 @@ static void find_late_times(trips *t)
       if (reading_time(t, n) < t->until[o]) t->until[o] = reading_time(t, n);
   for (int k = 0; k < t->count; k++) {
     trip *mine = &t->list[k];
-    if (is_late(t, mine)) mine->time = t->until[t->out->notes[mine->note].node] - 1;
+    if (trip_is_late(t, mine)) mine->time = t->until[t->out->notes[mine->note].node] - 1;
   }
 }
 
@@ -185,7 +181,7 @@ static bool same_kind(const trips *t, const trip *a, const trip *b)
   const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
   const tsr__gnode *nodes = t->out->program.nodes;
   bool work = tsr__same_work(nodes[x->node].op, nodes[y->node].op);
-  bool wait = is_late(t, a) == is_late(t, b);
+  bool wait = trip_is_late(t, a) == trip_is_late(t, b);
   return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && work && wait;
 }
 
@@ -220,7 +216,7 @@ static void join_trips(trips *t, int32_t *newest)
     int n = t->out->notes[mine->note].node, kind = 0;
     while (kind < kinds && !same_kind(t, &t->list[newest[kind]], mine)) kind++;
     trip *last = kind < kinds ? &t->list[newest[kind]] : NULL;
-    bool late = is_late(t, mine);
+    bool late = trip_is_late(t, mine);
     bool found = last && (late ? join_late(last, mine) : join_early(t, last, mine));
     mine->with = found ? newest[kind] : i;
     mine->made = mine->time;
@@ -263,16 +259,17 @@ static void list_trips(trips *t)
     int n = out->notes[i].node;
     if (!can_join(out, &out->notes[i])) continue;
     t->moves[n] = true;
-    t->list[t->count++] = (trip){ .note = i, .growth = growth_of(&out->program, n) };
+    t->list[t->count++] = (trip){ .note = i, .growth = growth_by(&out->program, n) };
   }
 }
 
 /* Late movements have other stages than those by which notes were made, and so have the nodes that
  * wait with them. */
-static void find_stages(trips *t)
+static void find_late_stages(trips *t)
 {
   tsr__stages(&t->out->program, t->stage);
   tsr__meeting_stages(&t->out->program, t->stage, t->meets);
+  find_times(t);
 }
 
 bool tsr__trips(tsr__partitioned *out, int *stage, int *meets, tsr__arena *arena)
@@ -287,13 +284,11 @@ bool tsr__trips(tsr__partitioned *out, int *stage, int *meets, tsr__arena *arena
   t.until = t.time + nodes;
   list_trips(&t);
   find_times(&t);
+  bool late = mark_late(&t);
+  if (late) find_late_stages(&t);
   for (int i = 0; i < t.count; i++) t.list[i].time = t.time[out->notes[t.list[i].note].node];
-  if (mark_late(&t)) {
-    find_stages(&t);
-    find_times(&t);
-    find_late_times(&t);
-  }
-  find_users(&t);
+  if (late) find_late_times(&t);
+  find_reading_times(&t);
   qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
   join_trips(&t, room);
   tie_trips(&t, room + notes);

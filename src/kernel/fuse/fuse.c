@@ -397,14 +397,14 @@ static void append_step(tsr__schedule *out, tsr__step step)
   out->steps[out->step_count++] = step;
 }
 
-static bool is_late(const tsr__fusion *f, int n)
+static bool step_is_late(const tsr__fusion *f, int n)
 {
   return f->program->nodes[n].flags & TSR__LATE;
 }
 
-/* Steps that travel together do so at the last stage among them; late ones have one stage. Called once stages of kernels are
- * settled: users of a delayed step have a later stage already, as partition joins only steps whose
- * results no earlier stage needs. */
+/* Steps that travel together do so at the last stage among them; late ones have one stage. Called
+ * once stages of kernels are settled: users of a delayed step have a later stage already, as
+ * partition joins only steps whose results no earlier stage needs. */
 static void delay_steps(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
@@ -436,10 +436,10 @@ static void list_stage_steps(tsr__fusion *f)
 static bool add_together(tsr__fusion *f, int first);
 
 /* Whether a step of a stage is done; a late one is done now, if it can be. */
-static bool is_done(tsr__fusion *f, int n)
+static bool late_step_done(tsr__fusion *f, int n)
 {
   int first = n;
-  if (f->fact[n].done || !is_late(f, n)) return f->fact[n].done;
+  if (f->fact[n].done || !step_is_late(f, n)) return f->fact[n].done;
   for (int k = n; k >= 0; k = tsr__fellow(f->program, n, k)) first = k < first ? k : first;
   return add_together(f, first);
 }
@@ -453,7 +453,7 @@ static bool step_ready(tsr__fusion *f, int n, bool late)
     bool part = tsr__takes_result(p->nodes[o].op);
     int by = part ? tsr__in(p, &p->nodes[o], 0) : o;
     bool here = f->fact[by].step && f->fact[by].stage == f->fact[n].stage;
-    if (here && is_late(f, by) == late && !is_done(f, by)) return false;
+    if (here && step_is_late(f, by) == late && !late_step_done(f, by)) return false;
   }
   return true;
 }
@@ -491,7 +491,7 @@ static bool try_steps(tsr__fusion *f, int *list, bool late)
   bool some = false;
   while (*list >= 0) {
     int n = *list;
-    bool tries = late || !is_late(f, n);
+    bool tries = late || !step_is_late(f, n);
     bool done = f->fact[n].done || (tries && try_step(f, n));
     if (done) *list = f->next_step[n];
     else list = &f->next_step[n];
