@@ -50,6 +50,40 @@ TEST(a_body_is_traced_once_a_signature)
   close_fixture(&f);
 }
 
+static void count_line(const char *line, void *user)
+{
+  (void)line;
+  ++*(int *)user;
+}
+
+static tsr_array *two_results(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *seen = tsr_print(tsr_sum(in[1]), "{}", .write = count_line, .user = user);
+  return tsr_tuple(s, tsr_matmul(in[0], in[1]), tsr_neg(in[0]), seen);
+}
+
+static tsr_array *second_result(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_item(tsr_call((tsr_function *)user, in[0], in[1]), 1);
+}
+
+/* But what is shown on the way is shown. */
+TEST(results_that_nobody_reads_are_not_computed)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  int lines = 0;
+  tsr_function *both = tsr_function_make(f.s, two_results, .user = &lines);
+  tsr_function *second = tsr_function_make(f.s, second_result, .user = both);
+  tsr_array *a = numbers(&f, TSR_SHAPE(4, 6), "x"), *b = numbers(&f, TSR_SHAPE(6, 4), "-");
+  tsr_array *out = tsr_call(second, a, b);
+  CHECK(!strstr(tsr_explain(&out, 1), "dot"));
+  CHECK(strstr(tsr_explain((tsr_array *[]){ tsr_item(tsr_call(both, a, b), 0) }, 1), "dot"));
+  check_same(out, tsr_neg(a));
+  CHECK_I64(lines, 1);
+  close_fixture(&f);
+}
+
 static tsr_array *many_sums(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
