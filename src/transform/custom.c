@@ -179,7 +179,8 @@ static array *wait_for(array *a, array *due, const char *site)
   tsr_reduce_args sum = { .size = sizeof sum };
   sum.x = tsr__axis_meet(nothing, due, a, NULL, site);
   array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
-  array *waiting = tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
+  tsr_operand other = a->dtype == TSR_BOOL ? tsr_operand_bool(false) : tsr_operand_int(0);
+  array *waiting = tsr_where_at(ready, tsr_operand_array(a), other, site);
   /* It lies as the argument: copies that were gathered are freed, and gathered again. */
   return tsr__place_as(waiting, a, NULL, site);
 }

@@ -398,6 +398,22 @@ TEST(a_checkpoint_computes_again_instead_of_keeping)
   if (!(less < 0.6 * kept)) FAIL("peak %g with checkpoints, %g without", less, kept);
 }
 
+static tsr_array *chosen(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_where(tsr_not(in[1]), tsr_square(in[0]), in[0]));
+}
+
+/* An argument waits for what is due, as what it is. */
+TEST(a_checkpoint_takes_bools)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_array *x = vector(&f, (double[]){ 3, -2, 5 }, 3), *y = tsr_lt(x, 0);
+  tsr_function *g = tsr_function_make(f.s, chosen);
+  check_f64(f.s, tsr_call(tsr_grad(tsr_checkpoint(g)), x, y), 3, (double[]){ 6, 1, 10 });
+  close_fixture(&f);
+}
+
 static tsr_array *smooth(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
