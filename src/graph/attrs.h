@@ -39,6 +39,7 @@ enum tsr__attr_family {
   TSR__ATTR_TAP,
   TSR__ATTR_LOOP,
   TSR__ATTR_CUSTOM,
+  TSR__ATTR_NAME,
   TSR__ATTR_FAMILIES
 };
 
@@ -212,12 +213,21 @@ typedef struct tsr__loop_attr {
  * as no shape depends on it. */
 enum { TSR__COUNTED = -1 };
 
+/* The name that a user gave a value. */
+enum { TSR__NAME = 64 };
+
+typedef struct tsr__name_attr {
+  char text[TSR__NAME]; /* filled up with zeros */
+} tsr__name_attr;
+
 /* The operands of a call with a rule: its arguments, the arrays that its region captured, and those
  * that the rule captured. The rule's region takes the arguments, the results, the cotangents of the
  * results and the arrays that it captured. With `again` there is no rule: the gradient goes through
- * the first region, and the second is a copy of it that is computed again. */
+ * the first region, and the second is a copy of it that is computed again, but for values that are
+ * kept. */
 typedef struct tsr__custom_attr {
   int64_t arguments, captured, again;
+  tsr__name_attr keep[]; /* the names of the values in the first region that a gradient keeps */
 } tsr__custom_attr;
 
 /* The size of a family's struct, and one of zeros. `each`: a table follows, of items of so many

@@ -528,6 +528,12 @@ static inline const tsr__span_attr *tsr__span_of(const tsr__program *program,
   return tsr__attr_of(program, node);
 }
 
+/* How many names a call with a rule keeps. */
+static inline int tsr__keep_count(const tsr__gnode *node)
+{
+  return (int)((node->attr_bytes - sizeof(tsr__custom_attr)) / sizeof(tsr__name_attr));
+}
+
 /* How many dims behind tsr__dim_of are one with it. */
 static inline int tsr__more_of(const tsr__program *program, const tsr__gnode *node)
 {
@@ -651,10 +657,10 @@ int tsr__loop_operand(const tsr__loop_attr *attr, int i);
 int64_t tsr__loop_steps(const tsr__loop_attr *attr, const tsr__gnode *node, const tsr__num *params);
 
 /* Puts what regions compute in the place of the nodes that have them, all the way down, into an
- * empty program, which has the numbers of the given one; loops stay, and with `rules` so do nodes
- * of several regions, of which all but the first are rules. `place`, of the arena: by node of the
- * given one, where it is now; -1: a node of a region, whose results are where RESULT nodes are.
- * False out of memory; `out` is to be freed anyhow. */
+ * empty program, which has the numbers of the given one; loops stay, and with `rules` so do labels
+ * and nodes of several regions, of which all but the first are rules. `place`, of the arena: by
+ * node of the given one, where it is now; -1: a node of a region, whose results are where RESULT
+ * nodes are. False out of memory; `out` is to be freed anyhow. */
 bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *arena,
                          tsr__program *out, int32_t **place);
 

@@ -927,6 +927,19 @@ tsr_status tsr__shape_like(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
                         tsr__ops[op].name, text_of(&in.at[0]).text, text_of(&in.at[1]).text);
 }
 
+/* A kept value is of the type of the one that it stands for. */
+tsr_status tsr__shape_named(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                            tsr__error *error)
+{
+  bool kept = in.count > 1 && in.at[1].dtype;
+  (void)ask;
+  *out = shape_of(&in.at[0]);
+  if (!kept || (in.at[0].dtype == in.at[1].dtype && same_shape(&in.at[0], &in.at[1])))
+    return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the kept value is %s, expected %s",
+                        tsr__ops[op].name, text_of(&in.at[1]).text, text_of(&in.at[0]).text);
+}
+
 tsr_status tsr__shape_result(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                              tsr__error *error)
 {

@@ -67,12 +67,12 @@ static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
  *   result        that of one result of the operand
  *   views         as their attribute or the call says */
 tsr__shape_fn tsr__shape_element, tsr__shape_search, tsr__shape_reduce, tsr__shape_source,
-    tsr__shape_first, tsr__shape_like, tsr__shape_list, tsr__shape_along, tsr__shape_keys,
-    tsr__shape_top, tsr__shape_take, tsr__shape_take_along, tsr__shape_fetch, tsr__shape_scatter,
-    tsr__shape_update, tsr__shape_filter, tsr__shape_rows, tsr__shape_dot, tsr__shape_blocks,
-    tsr__shape_call, tsr__shape_custom, tsr__shape_loop, tsr__shape_axis_all, tsr__shape_axis_own,
-    tsr__shape_result, tsr__shape_slice, tsr__shape_dynamic_slice, tsr__shape_order,
-    tsr__shape_broadcast, tsr__shape_pad, tsr__shape_reshape, tsr__shape_roll, tsr__shape_pick,
-    tsr__shape_concat;
+    tsr__shape_first, tsr__shape_like, tsr__shape_named, tsr__shape_list, tsr__shape_along,
+    tsr__shape_keys, tsr__shape_top, tsr__shape_take, tsr__shape_take_along, tsr__shape_fetch,
+    tsr__shape_scatter, tsr__shape_update, tsr__shape_filter, tsr__shape_rows, tsr__shape_dot,
+    tsr__shape_blocks, tsr__shape_call, tsr__shape_custom, tsr__shape_loop, tsr__shape_axis_all,
+    tsr__shape_axis_own, tsr__shape_result, tsr__shape_slice, tsr__shape_dynamic_slice,
+    tsr__shape_order, tsr__shape_broadcast, tsr__shape_pad, tsr__shape_reshape, tsr__shape_roll,
+    tsr__shape_pick, tsr__shape_concat;
 
 #endif

@@ -14,7 +14,7 @@
 typedef struct inliner {
   tsr__program *out;
   tsr__arena *arena; /* for what is found on the way */
-  bool rules;        /* nodes that have a rule of their own stay */
+  bool rules;        /* nodes that have a rule of their own stay, and labels */
 } inliner;
 
 /* A program that is put into another. */
@@ -128,8 +128,9 @@ static bool put_region(inliner *in, frame *f, int n)
   return true;
 }
 
-/* Three things are no copies: a call becomes its body, an argument what is passed, a result of a
- * call what its body made. All else is copied on its operands as they are now. */
+/* Four things are no copies: a call becomes its body, an argument what is passed, a result of a
+ * call what its body made, a label its operand. All else is copied on its operands as they
+ * are now. */
 static bool put_node(inliner *in, frame *f, int n)
 {
   const tsr__gnode *node = &f->program->nodes[n];
@@ -138,6 +139,8 @@ static bool put_node(inliner *in, frame *f, int n)
   if (node->op == TSR__OP_ARG && f->inside) f->place[n] = f->args[tsr__index_of(f->program, node)];
   else if (o >= 0 && is_inlined(in, &f->program->nodes[o]))
     f->place[n] = f->results[o][tsr__index_of(f->program, node)];
+  else if (tsr__is_label(node->op) && !in->rules)
+    f->place[n] = held(in, f->place[tsr__in(f->program, node, node->in_count - 1)], site_of(f, n));
   else return copy_node(in, f, n);
   /* Two roots may be one node here: it keeps what either has. */
   if (f->place[n] >= 0 && !f->inside)

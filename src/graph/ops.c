@@ -22,7 +22,8 @@ _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
 _Static_assert(sizeof(tsr__span_attr) == 24 && sizeof(tsr__scatter_attr) == 40 &&
                    sizeof(tsr__within_attr) == 24 &&
                    sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 16 && sizeof(tsr__tap_attr) == 48 &&
-                   sizeof(tsr__custom_attr) == 24,
+                   sizeof(tsr__custom_attr) == 24 && sizeof(tsr__name_attr) == TSR__NAME &&
+                   TSR__NAME % 8 == 0,
                "nor in those of indexing");
 
 /* Zeros of each family, for nodes that were given no attribute: reading one needs no look at
@@ -48,6 +49,7 @@ static const tsr__axis_attr no_axis;
 static const tsr__tap_attr no_tap;
 static const tsr__loop_attr no_loop;
 static const tsr__custom_attr no_custom;
+static const tsr__name_attr no_name;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, 0, NULL },
@@ -71,7 +73,8 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_AXIS] = { sizeof no_axis, 0, &no_axis },
   [TSR__ATTR_TAP] = { sizeof no_tap, 0, &no_tap },
   [TSR__ATTR_LOOP] = { sizeof no_loop, 0, &no_loop },
-  [TSR__ATTR_CUSTOM] = { sizeof no_custom, 0, &no_custom },
+  [TSR__ATTR_CUSTOM] = { sizeof no_custom, sizeof no_custom.keep[0], &no_custom },
+  [TSR__ATTR_NAME] = { sizeof no_name, 0, &no_name },
 };
 
 const tsr__why_words tsr__whys[TSR__WHYS] = {
@@ -134,6 +137,7 @@ const tsr__why_words tsr__whys[TSR__WHYS] = {
 #define LEAF() .lowering = TSR__LOW_LEAF
 #define NAMED() .lowering = TSR__LOW_NAMED
 #define REGION() .lowering = TSR__LOW_REGION
+#define LABEL() .lowering = TSR__LOW_LABEL
 
 #define OP(id, text, ...) [TSR__OP_##id] = { .name = text, __VA_ARGS__ },
 const tsr__opinfo tsr__ops[TSR__OPS] = {

@@ -52,7 +52,8 @@ enum tsr__lowering {
   TSR__LOW_ROUTINE,
   TSR__LOW_PART,
   TSR__LOW_NAMED,
-  TSR__LOW_REGION
+  TSR__LOW_REGION,
+  TSR__LOW_LABEL
 };
 enum tsr__negated { TSR__AS_IS, TSR__NOT_LEFT, TSR__NOT_RIGHT, TSR__NOT_RESULT };
 
@@ -153,6 +154,12 @@ static inline bool tsr__is_step(int op)
 static inline bool tsr__is_call(int op)
 {
   return tsr__ops[op].lowering == TSR__LOW_REGION;
+}
+
+/* The row says something of its last operand, which takes its place before it is planned. */
+static inline bool tsr__is_label(int op)
+{
+  return tsr__ops[op].lowering == TSR__LOW_LABEL;
 }
 
 /* Mapping over the row's axis takes its place. */

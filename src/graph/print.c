@@ -218,15 +218,33 @@ static void add_tap(const tsr__program *program, const tsr__gnode *node, tsr__te
   tsr__text_add(out, ", %s%s", kinds[attr->kind], attr->shards ? " of shards" : "");
 }
 
+/* The name of a value, in quotes. */
+static void add_given_name(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__name_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", \"%s\"", attr->text);
+}
+
+/* What a checkpoint keeps, by its names. */
+static void add_custom(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__custom_attr *attr = tsr__attr_of(program, node);
+  for (int i = 0; i < tsr__keep_count(node); i++)
+    tsr__text_add(out, "%s\"%s\"", i ? ", " : ", keep ", attr->keep[i].text);
+}
+
 /* What stands in the parentheses behind a node's operands; NULL: nothing. INDEX stands where the
  * node is named (arg 1, %3#0); BLOCKS and AXIS are not shown. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
                                                     tsr__text *) = {
-  [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,       [TSR__ATTR_SLICE] = add_slice,
-  [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
-  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within, [TSR__ATTR_SCAN] = add_scan,
-  [TSR__ATTR_SORT] = add_sort,       [TSR__ATTR_ROLL] = add_roll,     [TSR__ATTR_DOT] = add_dot,
+  [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,
+  [TSR__ATTR_SLICE] = add_slice,     [TSR__ATTR_ORDER] = add_order,
+  [TSR__ATTR_PAD] = add_pad,         [TSR__ATTR_SPAN] = add_span,
+  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within,
+  [TSR__ATTR_SCAN] = add_scan,       [TSR__ATTR_SORT] = add_sort,
+  [TSR__ATTR_ROLL] = add_roll,       [TSR__ATTR_DOT] = add_dot,
   [TSR__ATTR_TAP] = add_tap,         [TSR__ATTR_PICK] = add_pick,
+  [TSR__ATTR_NAME] = add_given_name, [TSR__ATTR_CUSTOM] = add_custom,
 };
 
 /* ---- nodes ---- */

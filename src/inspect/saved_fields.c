@@ -74,7 +74,9 @@ FIELDS(loop_fields) = { FIELD(loop, kind, I64, 1, 0, TSR__LOOP_SWITCH),
                         END };
 FIELDS(custom_fields) = { FIELD(custom, arguments, I64, 1, 0, 1 << 20),
                           FIELD(custom, captured, I64, 1, 0, 1 << 20),
-                          FIELD(custom, again, I64, 1, 0, 1), END };
+                          FIELD(custom, again, I64, 1, 0, 1), FIELD(custom, keep, NAME, 0, 0, 0),
+                          END };
+FIELDS(name_fields) = { FIELD(name, text, NAME, 1, 0, 0), END };
 FIELDS(tie_fields) = { FIELD(tie, first, I64, 1, 0, 1), END };
 FIELDS(no_fields) = { END };
 
@@ -92,7 +94,7 @@ const tsr__field *tsr__fields_of(int family)
     [TSR__ATTR_WITHIN] = within_fields, [TSR__ATTR_DOT] = dot_fields,
     [TSR__ATTR_LOOP] = loop_fields,     [TSR__ATTR_CUSTOM] = custom_fields,
     [TSR__ATTR_PICK] = pick_fields,     [TSR__ATTR_TIE] = tie_fields,
-    [TSR__ATTR_PLACE] = place_fields,
+    [TSR__ATTR_PLACE] = place_fields,   [TSR__ATTR_NAME] = name_fields,
   };
   return tables[family];
 }
@@ -119,6 +121,17 @@ void tsr__field_set(const tsr__field *field, void *attr, int i, int64_t value)
   case TSR__FIELD_U8: ((uint8_t *)at)[i] = (uint8_t)value; break;
   default: ((int64_t *)(void *)at)[i] = value; break;
   }
+}
+
+/* Tables at the end of a struct are of these two kinds. */
+size_t tsr__field_item(const tsr__field *field)
+{
+  return field->kind == TSR__FIELD_NAME ? sizeof(tsr__name_attr) : sizeof(int32_t);
+}
+
+char *tsr__field_name(const tsr__field *field, const void *attr, int i)
+{
+  return (char *)attr + field->offset + (size_t)i * TSR__NAME;
 }
 
 const char *tsr__unwritable(const tsr__program *program, int node)

@@ -390,24 +390,35 @@ static bool want_numbers(reader *r, line *l)
   return !r->error->status;
 }
 
+/* One item of a list, or the field itself. A name fills its bytes up with zeros: equal names are
+ * equal attributes. */
+static bool want_item(reader *r, line *l, const tsr__field *f, int i)
+{
+  const char *text, *at = r->at;
+  int64_t value;
+  if (f->kind != TSR__FIELD_NAME) {
+    if (want_whole(r, (range){ f->least, f->most, false }, &value))
+      tsr__field_set(f, l->attr.bytes, i, value);
+  } else if (want_text(r, &text)) {
+    if (strlen(text) >= TSR__NAME)
+      return fail_at(r, at, "a name has more than %d bytes", TSR__NAME - 1);
+    memcpy(memset(tsr__field_name(f, l->attr.bytes, i), 0, TSR__NAME), text, strlen(text));
+  }
+  return !r->error->status;
+}
+
 /* A list may be shorter than the field: what is not said is zero, as it is where no field is
  * named. */
 static bool want_field(reader *r, line *l, const char *name, const char *at)
 {
   const tsr__field *f = tsr__fields_of(tsr__ops[l->node.op].attr);
-  int64_t value;
   while (f->name && strcmp(f->name, name)) f++;
   if (!f->name) return fail_at(r, at, "%s has no \"%s\"", tsr__ops[l->node.op].name, name);
-  range in = { f->least, f->most, false };
-  if (f->many == 1) {
-    if (want_whole(r, in, &value)) tsr__field_set(f, l->attr.bytes, 0, value);
-    return !r->error->status;
-  }
-  int count = 0;
+  if (f->many == 1) return want_item(r, l, f, 0);
+  int count = 0, room = (int)((sizeof l->attr - f->offset) / tsr__field_item(f));
   if (!want(r, "[")) return false;
-  while (next_item(r, &count, f->many ? f->many : TSR__TEXT_MANY))
-    if (want_whole(r, in, &value)) tsr__field_set(f, l->attr.bytes, count - 1, value);
-  if (!f->many) l->node.attr_bytes = f->offset + (uint32_t)count * (uint32_t)sizeof(int32_t);
+  while (next_item(r, &count, f->many ? f->many : room)) want_item(r, l, f, count - 1);
+  if (!f->many) l->node.attr_bytes = f->offset + (uint32_t)((size_t)count * tsr__field_item(f));
   return !r->error->status;
 }
 

@@ -71,13 +71,17 @@ enum tsr__field_kind {
   TSR__FIELD_I32,
   TSR__FIELD_U32,
   TSR__FIELD_U16,
-  TSR__FIELD_U8
+  TSR__FIELD_U8,
+  TSR__FIELD_NAME /* a tsr__name_attr */
 };
 
 /* The fields of a family, ended by one without a name; NULL: it cannot be written. */
 const tsr__field *tsr__fields_of(int family);
 int64_t tsr__field_get(const tsr__field *field, const void *attr, int i);
 void tsr__field_set(const tsr__field *field, void *attr, int i, int64_t value);
+/* The bytes of an item of a table at the end of a struct; item `i` of one of names. */
+size_t tsr__field_item(const tsr__field *field);
+char *tsr__field_name(const tsr__field *field, const void *attr, int i);
 
 /* Why a node cannot be written, as the end of a sentence; NULL: it can. */
 const char *tsr__unwritable(const tsr__program *program, int node);

@@ -185,7 +185,16 @@ static int region_number(const writer *w, const tsr__region *region)
 /* The items of a field that a node has. */
 static int items_of(const tsr__field *field, const tsr__gnode *g)
 {
-  return field->many ? field->many : (int)((g->attr_bytes - field->offset) / sizeof(int32_t));
+  return field->many ? field->many
+                     : (int)((g->attr_bytes - field->offset) / tsr__field_item(field));
+}
+
+/* One item of a list, or the field itself. */
+static void put_item(writer *w, const tsr__field *field, const void *attr, int i)
+{
+  if (i) tsr__text_add(w->out, ",");
+  if (field->kind == TSR__FIELD_NAME) put_quoted(w->out, tsr__field_name(field, attr, i));
+  else tsr__text_add(w->out, "%lld", (long long)tsr__field_get(field, attr, i));
 }
 
 /* "key=5", "key=[0,2]" without zeros at the end but for those of a table; nothing where all are
@@ -195,15 +204,14 @@ static void put_field(writer *w, const tsr__field *field, const tsr__program *pr
 {
   const void *attr = tsr__attr_of(program, g);
   int count = items_of(field, g);
-  bool always = field->kind == TSR__FIELD_INDEX || !field->many;
+  bool always = field->kind == TSR__FIELD_INDEX || field->kind == TSR__FIELD_NAME || !field->many;
   check_most(w, count, TSR__TEXT_MANY, "picks");
   while (count && !always && !tsr__field_get(field, attr, count - 1)) count--;
   if (!count) return;
   tsr__text_add(w->out, "%s%s=", *comma, field->name);
   *comma = ", ";
   if (field->many != 1) tsr__text_add(w->out, "[");
-  for (int i = 0; i < count; i++)
-    tsr__text_add(w->out, "%s%lld", i ? "," : "", (long long)tsr__field_get(field, attr, i));
+  for (int i = 0; i < count; i++) put_item(w, field, attr, i);
   if (field->many != 1) tsr__text_add(w->out, "]");
 }
 

@@ -818,7 +818,10 @@ static bool is_shown(const tsr__program *program, const tsr__gnode *node)
 }
 
 /* Marks the roots and the nodes that they need. Leaves stay, as the run binds them. Returns how
- * many nodes are left over. */
+ * many nodes are left over.
+ *
+ *   %1 = named(%0, %9)    users read %9: %0 and the nodes before it are left over, unless others
+ *                         read them */
 static int find_needed(const tsr__program *program, bool *needed)
 {
   int others = 0;
@@ -831,7 +834,8 @@ static int find_needed(const tsr__program *program, bool *needed)
   return others;
 }
 
-/* Drops the nodes of a function that its caller does not read. A traced program has no such nodes; they come with the regions. False: out of memory. */
+/* Drops the nodes of a function that its caller does not read, and those that only labels stood on.
+ * A traced program has no such nodes; they come with the regions. False: out of memory. */
 static bool drop_others(tsr__flat *flat, tsr__arena *arena)
 {
   tsr__program *all = &flat->program, out;
@@ -879,10 +883,11 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
   return status;
 }
 
+/* Whether other nodes take the place of some. */
 static bool has_call_nodes(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
-    if (tsr__is_call(program->nodes[n].op)) return true;
+    if (tsr__is_call(program->nodes[n].op) || tsr__is_label(program->nodes[n].op)) return true;
   return false;
 }
 
@@ -904,7 +909,7 @@ tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
   tsr_status status = may_be_wrong(program) ? tsr__program_verify(program, error) : TSR_OK;
-  bool calls = program->region_count && has_call_nodes(program);
+  bool calls = has_call_nodes(program);
   bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
     status = (calls   ? partition_inlined

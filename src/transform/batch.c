@@ -108,6 +108,13 @@ tsr_array *tsr__batch_element(const node *x)
   return tsr__batch_as_it_is(x);
 }
 
+/* Operands of one type, of which the attribute names no dim. */
+tsr_array *tsr__batch_alike(const node *x)
+{
+  repeat_all(x);
+  return tsr__batch_as_it_is(x);
+}
+
 /* A broadcast, or FULL of a number that varies. */
 tsr_array *tsr__batch_spread(const node *x)
 {

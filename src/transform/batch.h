@@ -43,9 +43,9 @@ typedef struct tsr__batched {
 typedef tsr_array *tsr__batch_fn(const tsr__batched *x);
 
 /* By the names in the column BATCH of ops.def: batch.c, */
-tsr__batch_fn tsr__batch_element, tsr__batch_spread, tsr__batch_reduce, tsr__batch_along,
-    tsr__batch_slice, tsr__batch_order, tsr__batch_pick, tsr__batch_pad, tsr__batch_dot,
-    tsr__batch_place, tsr__batch_like, tsr__batch_as_it_is, tsr__batch_axis_all,
+tsr__batch_fn tsr__batch_element, tsr__batch_alike, tsr__batch_spread, tsr__batch_reduce,
+    tsr__batch_along, tsr__batch_slice, tsr__batch_order, tsr__batch_pick, tsr__batch_pad,
+    tsr__batch_dot, tsr__batch_place, tsr__batch_like, tsr__batch_as_it_is, tsr__batch_axis_all,
     tsr__batch_axis_meet, tsr__batch_axis_own, tsr__batch_result;
 /* batch_lookup.c, */
 tsr__batch_fn tsr__batch_take, tsr__batch_search, tsr__batch_scatter, tsr__batch_box,

@@ -52,6 +52,7 @@ static void print_table(void)
     [TSR__LOW_REDUCE] = "reduction", [TSR__LOW_STEP] = "placing",
     [TSR__LOW_ROUTINE] = "routine",  [TSR__LOW_PART] = "result",
     [TSR__LOW_REGION] = "region",    [TSR__LOW_NAMED] = "named",
+    [TSR__LOW_LABEL] = "label",
   };
   int missing = 0;
   printf("# %-22s %-10s %-16s", "operation", "class", "rule");

@@ -19,6 +19,7 @@ const char *const law_rows_elsewhere[TSR__OPS] = {
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
   [TSR__OP_FIRSTN] = "rows of frames: chain_law_test",
   [TSR__OP_TAP] = "its operand, shown: tap_test",
+  [TSR__OP_NAME] = "its operand takes its place: named_test",
   [TSR__OP_REBALANCE] = "rows of frames: chain_law_test",
   [TSR__OP_SUM_TO] = "made by products: routine_law_test",
   [TSR__OP_FOLD] = "put between by the planner: split_test",
@@ -466,6 +467,7 @@ typedef tsr_array *draw_fn(world *w, tsr__op op);
 #define draw_blocks NULL
 #define draw_call NULL
 #define draw_custom NULL
+#define draw_named NULL
 #define draw_loop NULL
 #define draw_axis_all NULL
 #define draw_axis_own NULL

@@ -491,6 +491,7 @@ typedef struct lowered {
 #define NAMED() 0
 #define LEAF() 0
 #define REGION() 0
+#define LABEL() 0
 
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { kernel },
 static const lowered table[TSR__OPS] = {

@@ -20,6 +20,7 @@ typedef struct routine {
 #define NAMED() .call = NULL
 #define LEAF() .call = NULL
 #define REGION() .call = NULL
+#define LABEL() .call = NULL
 
 #define SCRATCH(function) .room = tsr__room_of_##function,
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { kernel, __VA_ARGS__ },

@@ -12,7 +12,7 @@ TEST(every_row_is_filled)
     CHECK(row->least <= row->most && (row->most <= 3 || row->most == TSR__MANY));
     CHECK(row->dtype_rule <= TSR__DT_RESULT);
     CHECK(row->shape);
-    CHECK(row->lowering <= TSR__LOW_REGION);
+    CHECK(row->lowering <= TSR__LOW_LABEL);
     CHECK(row->regions <= TSR__MAX_REGIONS || row->regions == TSR__MANY);
     CHECK(row->results != 1);
     CHECK(strstr(row->factors, "->"));
