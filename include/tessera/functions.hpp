@@ -303,9 +303,22 @@ function custom_jvp(const function &f, Body forward, location at = location::cur
   return function(tsr_custom_jvp_at(&args, detail::site(at)), f.home());
 }
 
-inline function checkpoint(const function &f, location at = location::current())
+/* `keep`: names of values in the function, which its gradient keeps. */
+inline function checkpoint(const function &f, std::initializer_list<const char *> keep = {},
+                           location at = location::current())
 {
-  return function(tsr_checkpoint_at(f.raw(), detail::site(at)), f.home());
+  tsr_checkpoint_args args = {};
+  args.function = f.raw();
+  int count = 0;
+  for (const char *name : keep)
+    if (count <= TSR_MAX_KEPT) args.keep[count++] = name;
+  args = detail::sized(args);
+  return function(tsr_checkpoint_at(&args, detail::site(at)), f.home());
+}
+
+inline array named(const array &x, const char *name, location at = location::current())
+{
+  return array(tsr_named_at(x.raw(), name, detail::site(at)));
 }
 
 /* ---- ahead of time, and as text ------------------------------------------------------------- */

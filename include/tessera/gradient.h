@@ -112,12 +112,33 @@ TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char 
  * TSR_EARG for a rule that returns another number of arrays than the function, TSR_ESHAPE and
  * TSR_EDTYPE for an array unlike its result. Local. */
 TSR_API tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site);
-/* Makes a function that computes what `function` does, and whose gradient keeps only the arguments:
- * the backward pass computes the residuals again. The gradient takes more time and less memory
- * (tsr_device_memory tells how much); the gradient has the same bits. An operation without a
- * gradient, such as tsr_while, is an error only where a gradient passes through it. Errors: those
- * of the function. Returns a function owned by the scope of `function`. Local. */
-TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site);
+/* Returns an array under a name, by which tsr_checkpoint keeps the value; a tree gives a tree of
+ * arrays of that name. Several values may have one name. A name changes no value and no sharding,
+ * and no operation computes it; outside of a checkpoint it does nothing. `name`: 1 to 63 bytes,
+ * copied. Errors: TSR_EARG. The array belongs to the scope of `x`. Local. */
+TSR_API tsr_array *tsr_named_at(tsr_array *x, const char *name, const char *site);
+
+enum { TSR_MAX_KEPT = 16 }; /* most names in .keep */
+
+/* Arguments of tsr_checkpoint: the function, and what its gradient keeps. */
+typedef struct tsr_checkpoint_args {
+  size_t size;
+  tsr_function *function TSR_REST_BY_NAME;
+  /* Names of values (tsr_named) in the function, up to the first NULL; the list has room for one
+   * NULL more. */
+  const char *keep[TSR_MAX_KEPT + 1];
+} tsr_checkpoint_args;
+
+/* Makes a function that computes what `function` does, and whose gradient keeps only the arguments
+ * and the values named in `.keep`: the backward pass computes the other residuals again. The
+ * gradient takes more time and less memory (tsr_compile tells how much); the gradient has the same
+ * bits. Values are found in functions that the function calls, in loops and choices, whose steps
+ * each keep their own, and in checkpoints, whose own `.keep` counts in the backward pass alone;
+ * not in the bodies of tsr_while, nor in functions of tsr_custom_vjp and tsr_custom_jvp. An
+ * operation without a gradient, such as tsr_while, is an error only where a gradient passes through
+ * it. Errors: TSR_EARG; at the call those of the function, TSR_EARG for a name that no value has,
+ * with the names that there are. Returns a function owned by the scope of `function`. Local. */
+TSR_API tsr_function *tsr_checkpoint_at(const tsr_checkpoint_args *args, const char *site);
 
 /* tsr_grad(f), tsr_grad(f, .wrt = TSR_ARGS(0, 2)) */
 #define TSR_ARGS(...) TSR_DIMS(__VA_ARGS__)
@@ -145,7 +166,12 @@ TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site
   }
 #define tsr_custom_vjp(...) tsr_custom_vjp_at(TSR_CUSTOM_(__VA_ARGS__))
 #define tsr_custom_jvp(...) tsr_custom_jvp_at(TSR_CUSTOM_(__VA_ARGS__))
-#define tsr_checkpoint(function) tsr_checkpoint_at((function), TSR_HERE)
+#define tsr_named(x, name) tsr_named_at((x), (name), TSR_HERE)
+/* tsr_checkpoint(f), tsr_checkpoint(f, .keep = { "attention" }) */
+#define TSR_CHECKPOINT_(function_, ...) \
+  (&(tsr_checkpoint_args){              \
+      .size = sizeof(tsr_checkpoint_args), .function = (function_), __VA_ARGS__ })
+#define tsr_checkpoint(...) tsr_checkpoint_at(TSR_CHECKPOINT_(__VA_ARGS__, ), TSR_HERE)
 
 #ifdef __cplusplus
 }

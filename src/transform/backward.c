@@ -83,16 +83,27 @@ void tsr__backward_want(tsr__backward *back, int leaf)
       back->wanted[n] = true;
 }
 
-/* A scan that is gone back through keeps its carries for that. One that nobody goes back through is
- * made as it is, and its carries are not stacked. */
+/* A kept value stands for the node that it was made of, too: rules then read the value, and nothing
+ * is computed again for them. */
+static void stand_for(const tsr__replay *replay, int n)
+{
+  const tsr__gnode *nodes = replay->program->nodes;
+  for (int o = n; tsr__is_label(nodes[o].op);) {
+    o = tsr__in(replay->program, &nodes[o], 0);
+    replay->at[o] = replay->at[n];
+  }
+}
+
+/* A node with regions that is gone back through keeps residuals. One that nobody goes back through
+ * is made as it is, and its carries are not stacked. */
 static tsr_array *make_node(const tsr__replay *replay, int n, tsr__operands in, void *user)
 {
   const tsr__backward *back = user;
   const tsr__gnode *node = &replay->program->nodes[n];
-  const tsr__loop_attr *loop =
-      tsr__ops[node->op].loops ? tsr__attr_of(replay->program, node) : NULL;
-  bool keeps = loop && loop->kind == TSR__LOOP_SCAN && back->wanted[n];
-  return keeps ? tsr__scan_keeping(replay, n, in) : tsr__replay_make(replay, n, in);
+  if (node->region_count && back->wanted[n]) return tsr__replay_keeping(replay, n, in);
+  replay->at[n] = tsr__replay_make(replay, n, in);
+  if (tsr__is_label(node->op) && node->in_count > 1) stand_for(replay, n);
+  return replay->at[n];
 }
 
 /* Of several results a node has no dtype of its own: RESULT nodes say. */

@@ -99,8 +99,31 @@ tsr_array *tsr__windows_part(const tsr__pull *p, const tsr__slice_attr *inner);
 /* Zeros like `like`, and what is due added at places along a dim, line by line. */
 tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 
-/* A scan of a replay, on operands, which also stacks the carries that its steps took. */
-tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in);
+/* ---- residuals (residuals.c) ----------------------------------------------------------------- */
+
+/* A node with regions of a replay, on operands. Behind its results it has carries that the steps of
+ * a scan took, stacked, and the values that checkpoints in it keep. */
+tsr_array *tsr__replay_keeping(const tsr__replay *replay, int n, tsr__operands in);
+/* Which stacked result of a region is carry `i` as a step takes it; -1: none. */
+int tsr__kept_carry(const tsr__region *region, int carries, int i);
+/* The values that the node keeps. False: out of memory. */
+bool tsr__pull_kept(const tsr__pull *p, tsr__operands *kept);
+/* A region of the node to go back through: its arguments by number, and all that the node keeps. */
+typedef struct tsr__into {
+  const tsr__pull *pull;
+  int region;
+  tsr__operands in, kept;
+} tsr__into;
+/* Opens the way back through it in a scope. False: the error is recorded, or memory is out. */
+bool tsr__backward_into(tsr__backward *back, const tsr__into *into, tsr_scope *scope);
+
+/* A name of a value as a call gives it. */
+tsr_status tsr__name_read(const char *call, const char *name, tsr__name_attr *out,
+                          tsr__error *error);
+/* Whether each of some names is that of a value that is kept by it. False: the error says which is
+ * not, as the end of a sentence, or memory is out. */
+bool tsr__names_known(const tsr__replay *replay, const tsr__name_attr *keep, int count,
+                      tsr__error *error);
 
 /* The results of a node of several as they are taken out: the array and what is due to it, by
  * result; NULL where nobody took it, where nothing came. False: out of memory. */

@@ -6,8 +6,9 @@
  * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
  * that is its transpose. A checkpoint has no rule: where a gradient is asked for, the function is
  * gone back through then, and what it computed on the way is computed again, from arguments that
- * wait for what is due, so that nothing of it is kept until then. Who only calls it, or goes
- * forward through it, may so have in it what nothing goes back through.
+ * wait for what is due, so that nothing of it is kept until then but what is named for that
+ * (residuals.c). Calls alone, and what goes forward through it, may so have in it what nothing goes
+ * back through.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count
@@ -23,8 +24,10 @@ typedef tsr_array array;
 
 /* In the arena of the scope that `of` belongs to, which the function made of it shares. */
 typedef struct custom {
-  tsr_function *of, *rule; /* of a checkpoint both are one */
-  const char *call;        /* "tsr_custom_vjp" */
+  tsr_function *of, *rule;    /* of a checkpoint both are one */
+  const char *call;           /* "tsr_custom_vjp" */
+  const tsr__name_attr *keep; /* of a checkpoint */
+  int keep_count;
 } custom;
 
 /* A call of it: the traces of both, and their arrays. */
@@ -94,22 +97,36 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
 }
 
 /* The node of both traces; `attr` says which operands are whose. */
-static tsr__calling node_of(const calling *c, const tsr__custom_attr *attr)
+static tsr__calling node_of(const calling *c, const tsr__custom_attr *attr, uint32_t attr_bytes)
 {
   return (tsr__calling){ .scope = c->scope,
                          .site = c->site,
                          .op = TSR__OP_CUSTOM,
                          .attr = attr,
-                         .attr_bytes = sizeof *attr,
+                         .attr_bytes = attr_bytes,
                          .traced = { c->forward, c->backward },
                          .count = 2 };
+}
+
+/* Whether a checkpoint's function has values of all the names that are to be kept. */
+static bool check_kept_names(const calling *c)
+{
+  tsr__replay replay;
+  tsr__error error = { .status = TSR_OK };
+  if (!c->c->keep_count) return true;
+  bool known = tsr__replay_open(&replay, c->scope, c->forward, c->given.leaves.at, c->site) &&
+               tsr__names_known(&replay, c->c->keep, c->c->keep_count, &error);
+  if (error.status)
+    tsr__fail(c->scope, c->site, error.status, "%s: in %s %s", c->c->call, c->c->of->name,
+              error.text);
+  return known;
 }
 
 /* False: the error is recorded. A checkpoint's second trace is its first. */
 static bool trace_rule(calling *c)
 {
   c->backward = c->forward;
-  if (c->c->rule == c->c->of) return true;
+  if (c->c->rule == c->c->of) return check_kept_names(c);
   if (!make_carried(c)) return false;
   c->backward = tsr__trace(c->scope, c->c->rule, &c->carried, c->site);
   return c->backward && check_rule(c->scope, c->c, c->backward, &c->given.leaves, "arguments");
@@ -125,10 +142,14 @@ static array *custom_body(tsr_scope *scope, array *const *in, void *user)
   if (!tsr__take_leaves(scope, d->of, &c.given, c.site)) return NULL;
   c.forward = tsr__trace(scope, d->of, &c.given, c.site);
   if (!c.forward || !trace_rule(&c)) return tsr__make_inert(scope, c.site);
-  tsr__custom_attr attr = { .arguments = c.given.leaves.count,
-                            .captured = c.forward->captured_count,
-                            .again = d->rule == d->of };
-  tsr__calling node = node_of(&c, &attr);
+  size_t names = (size_t)d->keep_count * sizeof *d->keep;
+  tsr__custom_attr *attr = tsr__arena_new(&scope->arena, sizeof *attr + names);
+  if (!attr) return NULL;
+  *attr = (tsr__custom_attr){ .arguments = c.given.leaves.count,
+                              .captured = c.forward->captured_count,
+                              .again = d->rule == d->of };
+  if (names) memcpy(attr->keep, d->keep, names);
+  tsr__calling node = node_of(&c, attr, (uint32_t)(sizeof *attr + names));
   return tsr__call_traces(&node, 0, &c.given.leaves);
 }
 
@@ -191,21 +212,23 @@ static array *wait_for(array *a, array *due, const char *site)
  * the way forward, which a jvp of that is not to go back through. */
 static void give_again(const tsr__pull *p, int own)
 {
-  tsr__replay *replay = &p->back->replay;
-  int n = (int)(p->node - replay->program->nodes), count = p->node->result_count;
-  tsr__traced traced = tsr__region_trace(replay, n, 0);
-  array **in = tsr__arena_new(&replay->scope->arena, ((size_t)p->node->in_count + 2) * sizeof *in);
-  array *due = NULL;
+  tsr_scope *scope = p->back->replay.scope;
+  int count = p->node->result_count, operands = p->node->in_count;
   tsr__results of;
+  tsr__operands kept;
   tsr__backward again;
-  if (!in || !tsr__pull_results(p, &of)) return;
+  if (!tsr__pull_results(p, &of) || !tsr__pull_kept(p, &kept)) return;
+  size_t room = (size_t)operands + (size_t)kept.count + 1;
+  array **in = tsr__arena_new(&scope->arena, room * sizeof *in), *due = NULL;
+  if (!in) return;
+  memcpy(in, p->in, (size_t)operands * sizeof *in);
+  memcpy(in + operands, kept.at, (size_t)kept.count * sizeof *in);
   for (int i = 0; i < count && !p->back->at_zeros; i++)
     if (!due) due = of.due[i];
-  for (int i = 0; i < p->node->in_count; i++)
-    in[i] = due && i < own ? wait_for(p->in[i], due, p->site) : p->in[i];
-  if (!tsr__backward_open(&again, replay->scope, &traced, in, p->site)) return;
-  again.replay.params = tsr__region_numbers(replay, n, 0);
-  tsr__backward_for(&again, p->back);
+  for (int i = 0; i < operands + kept.count && due; i++)
+    if (i < own || i >= operands) in[i] = wait_for(in[i], due, p->site);
+  tsr__into into = { p, 0, { in, operands }, { in + operands, kept.count } };
+  if (!tsr__backward_into(&again, &into, scope)) return;
   for (int i = 0; i < own; i++)
     if (tsr__wants(p, i)) tsr__backward_want(&again, i);
   tsr__backward_forward(&again);
@@ -403,7 +426,7 @@ array *tsr__batch_custom(const tsr__batched *x)
   if (!c.forward) return tsr__make_inert(scope, c.site);
   c.backward = attr->again ? c.forward : map_rule(x, &c, gives);
   if (!c.backward) return tsr__make_inert(scope, c.site);
-  tsr__calling both = node_of(&c, attr);
+  tsr__calling both = node_of(&c, attr, x->g->attr_bytes);
   array *node = tsr__call_node(&both, (tsr__operands){ x->in, x->count });
   for (int i = 0; i < count; i++) out[i] = tsr__result_of(scope, node, i, c.site);
   return tsr_tuple_at(scope, out, count, c.site);
@@ -482,7 +505,7 @@ static tsr_function *make(tsr_function *of, tsr_function *rule, const char *call
     tsr__or_no_memory(scope, NULL, call, site);
     return NULL;
   }
-  *c = (custom){ of, rule, call };
+  *c = (custom){ .of = of, .rule = rule, .call = call };
   f->of = of;
   f->inert = of->inert;
   return f;
@@ -502,7 +525,7 @@ static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const
   tsr_body_fn *body = turned ? args.forward : args.backward;
   tsr_function *rule = tsr__function_new(scope, body, args.user, of->name, site), *back = rule;
   custom *t = turned && rule ? tsr__arena_new(&scope->arena, sizeof *t) : NULL;
-  if (t) *t = (custom){ of, rule, call };
+  if (t) *t = (custom){ .of = of, .rule = rule, .call = call };
   if (turned) back = t ? tsr__function_new(scope, transposed_body, t, of->name, site) : NULL;
   tsr_function *f = make(of, back, call, of->name, site);
   if (!f) return NULL;
@@ -525,8 +548,35 @@ tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site)
   return make_ruled(args, true, site);
 }
 
-tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)
+/* The names up to the first NULL. */
+static void read_keep(custom *c, const char *const *names, tsr__error *error)
 {
+  tsr_scope *scope = c->of->node.scope;
+  int count = 0;
+  while (count <= TSR_MAX_KEPT && names[count]) count++;
+  if (count > TSR_MAX_KEPT)
+    tsr__error_set(error, TSR_EARG,
+                   "%s: .keep has more than %d names; give several values one name", c->call,
+                   TSR_MAX_KEPT);
+  tsr__name_attr *keep = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *keep);
+  if (!keep) tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the names of .keep", c->call);
+  for (int i = 0; i < count && !error->status; i++)
+    tsr__name_read(c->call, names[i], &keep[i], error);
+  c->keep = keep;
+  c->keep_count = count;
+}
+
+tsr_function *tsr_checkpoint_at(const tsr_checkpoint_args *given, const char *site)
+{
+  tsr_checkpoint_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts("tsr_checkpoint", given, &args, sizeof args, &error);
+  tsr_function *of = given ? given->function : NULL;
   if (!of) return tsr__no_function("tsr_checkpoint", site);
-  return make(of, of, "tsr_checkpoint", of->name, site);
+  tsr_function *f = make(of, of, "tsr_checkpoint", of->name, site);
+  if (!f) return NULL;
+  if (!error.status) read_keep(f->user, args.keep, &error);
+  if (error.status) tsr__fail_error(of->node.scope, site, &error);
+  f->inert |= error.status != TSR_OK;
+  return f;
 }

@@ -7,8 +7,9 @@
  *   switch    another switch      the rest, what is due to the results -> parts of the rest
  *
  * A step goes back through its region as any body does: it is replayed on what it took, so that all
- * that is kept of a loop are its carries, one a step. They are results of the scan that makes the
- * value, which so runs once; where nobody goes back they are not read, and not made. */
+ * that is kept of a loop are its carries, one a step, and values that checkpoints in it name
+ * (residuals.c). All are results of the node that makes the value, which so runs once; where nobody
+ * goes back nobody reads them, and they are not made. */
 #include "tessera/control.h"
 #include "transform/backward.h"
 
@@ -19,10 +20,10 @@ typedef struct tape {
   const tsr__program *program;
   const tsr__loop_attr *attr;
   tsr_array **due; /* by result: NULL where nothing is */
-  int node;        /* its number */
   int operands, results;
-  int next;   /* switch: the region of the body that is traced next */
-  bool *read; /* by operand: a region looks at it; NULL: whoever asks */
+  tsr__operands kept; /* by checkpoints in the regions; of a scan the stacks */
+  int next;           /* switch: the region of the body that is traced next */
+  bool *read;         /* by operand: a region looks at it; NULL: whoever asks */
 } tape;
 
 /* Whether operand `i` is gone back to: carries are, whoever asks, since others come of them. */
@@ -127,97 +128,17 @@ static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step
   return in;
 }
 
+/* The last items of a tuple: what was kept comes behind all else. No list: out of memory. */
+static tsr__operands kept_items(tsr_scope *scope, const tape *t, tsr_array *tuple)
+{
+  listed own;
+  int count = t->kept.count, first = tsr_item_count(tuple) - count;
+  if (!open_list(scope, &own, count)) return TSR__IN_NONE;
+  for (int i = 0; i < count; i++) add(&own, tsr_item_at(tuple, first + i, scope->site));
+  return (tsr__operands){ own.at, count };
+}
+
 /* ---- scan ------------------------------------------------------------------------------------ */
-
-/* Which stacked result of a region is carry `i` as a step takes it; -1: none. A scan that was made
- * by tsr__scan_keeping, or whose body stacks its carry as it took it: then that is there
- * already. */
-static int kept_at(const tsr__region *region, int carries, int i)
-{
-  for (int r = carries; r < region->result_count; r++) {
-    const tsr__gnode *node = &region->program.nodes[region->results[r]];
-    if (node->op == TSR__OP_ARG && tsr__index_of(&region->program, node) == 1 + i) return r;
-  }
-  return -1;
-}
-
-/* A scan that is made anew. On the stack of who makes the scan, as the body is traced at once. */
-typedef struct keeping {
-  const tsr__replay *replay;
-  int node, carries;
-} keeping;
-
-/* The region on arguments by number, in[0]; behind its results the carries that it took. */
-static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
-{
-  const keeping *k = user;
-  tsr__traced traced = tsr__region_trace(k->replay, k->node, 0);
-  int count = traced.region->result_count;
-  tsr__leaves args = { 0 };
-  tsr__replay replay;
-  listed out;
-  if (!tsr__leaves_of(&s->arena, in[0], &args) ||
-      !tsr__replay_open(&replay, s, &traced, args.at, s->site) ||
-      !open_list(s, &out, count + k->carries))
-    return no_memory(s, s->site);
-  replay.params = tsr__region_numbers(k->replay, k->node, 0);
-  tsr__replay_through(&replay);
-  for (int i = 0; i < count; i++) add(&out, replay.at[replay.results[i]]);
-  for (int i = 0; i < k->carries; i++)
-    if (kept_at(traced.region, k->carries, i) < 0) add(&out, args.at[1 + i]);
-  return tuple_of(s, &out, s->site);
-}
-
-/* The region's arguments as types: the number, and of slices a step's. Carries and the rest stand
- * for themselves: the trace looks at their types only. */
-static tsr_array *step_types(tsr_scope *s, const tsr__loop_attr *attr, tsr__operands in)
-{
-  listed all;
-  tsr_shape none = { .rank = 0 };
-  if (!open_list(s, &all, in.count + 1)) return NULL;
-  add(&all, tsr__stand_in(s, TSR_I64, &none, s->site));
-  for (int i = 0; i < in.count; i++) {
-    tsr_array *a = in.at[i];
-    bool slice = i >= attr->carries && i < attr->carries + attr->slices;
-    tsr_shape shape = { .rank = a->shape.rank - 1 };
-    for (int d = 0; slice && d < shape.rank; d++) shape.dims[d] = a->shape.dims[d + 1];
-    add(&all, slice ? tsr__stand_in(s, (tsr_dtype)a->dtype, &shape, s->site) : a);
-  }
-  return tuple_of(s, &all, s->site);
-}
-
-/* Where all carries are stacked already, or something is inert, the node is made as it was. All
- * arguments are one tuple, since a scan may have more arrays than a function takes arguments. */
-tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
-{
-  const tsr__gnode *node = &replay->program->nodes[n];
-  const tsr__region *region = tsr__region_in(replay->program, node, 0);
-  tsr__loop_attr attr = *(const tsr__loop_attr *)tsr__attr_of(replay->program, node);
-  const char *site = replay->program->sites[n] ? replay->program->sites[n] : replay->site;
-  tsr_scope *s = replay->scope;
-  keeping k = { replay, n, (int)attr.carries };
-  bool all = true, inert = false;
-  for (int i = 0; i < k.carries; i++) all = all && kept_at(region, k.carries, i) >= 0;
-  for (int i = 0; i < in.count; i++) inert = inert || in.at[i]->inert;
-  if (all || inert) return tsr__replay_make(replay, n, in);
-  tsr_array *types = step_types(s, &attr, in);
-  tsr__arguments given = { .in = { &types, 1 } };
-  tsr_function *f =
-      tsr__usable(types) ? tsr__function_new(s, keep_step, &k, "the loop", site) : NULL;
-  bool taken = f && tsr__take_leaves(s, f, &given, site);
-  const tsr__traced *traced = taken ? tsr__trace(s, f, &given, site) : NULL;
-  if (!traced) return no_memory(s, site);
-  /* The stacks have the number of steps as a dim, so it is no number of the run any more. */
-  attr.count = tsr__loop_steps(&attr, node, replay->params);
-  return tsr__call_node(&(tsr__calling){ .scope = s,
-                                         .site = site,
-                                         .op = (tsr__op)node->op,
-                                         .attr = &attr,
-                                         .attr_bytes = sizeof attr,
-                                         .traced = { traced },
-                                         .count = 1 },
-                        in);
-}
 
 /* Results that something can be due to: of floats. */
 static bool result_goes(const tape *t, int i)
@@ -245,7 +166,8 @@ static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
   return tsr__backward_run(back);
 }
 
-/*   in     (due to carries, parts of rest so far), (carries, slices, number, due to results), rest
+/*   in     (due to carries, parts of rest so far), (carries, slices, number, due to results, kept),
+ *          rest
  *   gives  (due to carries one step sooner, parts of the rest), (parts of this step's slices)
  *
  * What a slice gets is its own alone and is stacked; the rest is read by each step, so its parts
@@ -253,16 +175,14 @@ static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
 static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const tape *t = user;
-  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, 0);
   tsr__backward back;
   listed next, own;
   int steps = (int)(t->attr->carries + t->attr->slices);
   tsr_array **args = arguments_of(s, t, in[1], in[2]);
-  if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
+  tsr__into into = { t->p, 0, { args, t->operands + 1 }, kept_items(s, t, in[1]) };
+  if (!args || !into.kept.at || !tsr__backward_into(&back, &into, s) ||
       !open_list(s, &next, t->operands) || !open_list(s, &own, t->operands))
     return no_memory(s, s->site);
-  back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
-  tsr__backward_for(&back, t->p->back);
   if (!seed_step(&back, t, in)) return tsr__make_inert(s, s->site);
   for (int i = 0; i < t->operands; i++) {
     if (!goes_back(t, i)) continue;
@@ -293,7 +213,7 @@ static tsr_array *kept_carries(const tape *t)
   listed kept;
   if (!open_list(s, &kept, carries)) return no_memory(s, t->p->site);
   for (int i = 0; i < carries; i++)
-    add(&kept, tsr__result_of(s, t->p->out, kept_at(region, carries, i), t->p->site));
+    add(&kept, tsr__result_of(s, t->p->out, tsr__kept_carry(region, carries, i), t->p->site));
   return tuple_of(s, &kept, t->p->site);
 }
 
@@ -305,7 +225,8 @@ static void run_back(tape *t, tsr_array *kept, tsr_array *number)
   const char *site = t->p->site;
   int carries = (int)t->attr->carries, steps = carries + (int)t->attr->slices;
   listed carry, xs;
-  if (!open_list(s, &carry, t->operands) || !open_list(s, &xs, t->operands + t->results + 1))
+  if (!open_list(s, &carry, t->operands) ||
+      !open_list(s, &xs, t->operands + t->results + 1 + t->kept.count))
     return;
   for (int i = 0; i < carries; i++) {
     add(&xs, tsr_item_at(kept, i, site));
@@ -326,6 +247,7 @@ static void run_back(tape *t, tsr_array *kept, tsr_array *number)
         tsr_full_at(s, tsr_operand_int(0), (tsr_dtype)r->dtype, shape, (tsr_sharding){ 0 }, site);
     if (result_goes(t, i)) add(&xs, t->due[i] ? t->due[i] : zeros);
   }
+  for (int i = 0; i < t->kept.count; i++) add(&xs, t->kept.at[i]);
   tsr_loop_args args = { .size = sizeof args,
                          .carry = tuple_of(s, &carry, site),
                          .xs = tuple_of(s, &xs, site),
@@ -349,10 +271,10 @@ static bool open_tape(tape *t, const tsr__pull *p)
   *t = (tape){ .p = p,
                .program = p->back->replay.program,
                .attr = p->attr,
-               .node = (int)(p->node - p->back->replay.program->nodes),
                .due = results.due,
                .operands = p->node->in_count,
                .results = p->node->result_count };
+  if (!tsr__pull_kept(p, &t->kept)) return false;
   if (!p->back->at_zeros) return true;
   /* The way back of a jvp is an operand of its way forward, which does not look at it. Nothing is
    * due to it then: it is not to be gone back through where a jvp of that is made. */
@@ -377,21 +299,20 @@ void tsr__grad_scan(const tsr__pull *p)
 
 /* ---- switch ---------------------------------------------------------------------------------- */
 
-/* in[0]: what the regions are given; in[1]: what is due to the results that go back. tsr_switch
- * traces its bodies in order, once each: so `next` says which region this one is for. */
+/* in[0]: the arguments of the regions; in[1]: what is due to the results that go back; in[2]: the
+ * kept values. tsr_switch traces its bodies in order, once each: so `next` says which region this
+ * is. */
 static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   tape *t = user;
   int r = t->next++, own = 0;
-  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, r);
   tsr__backward back;
   listed parts;
   tsr_array **args = arguments_of(s, t, NULL, in[0]);
-  if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
+  tsr__into into = { t->p, r, { args, t->operands - 1 }, kept_items(s, t, in[2]) };
+  if (!args || !into.kept.at || !tsr__backward_into(&back, &into, s) ||
       !open_list(s, &parts, t->operands))
     return no_memory(s, s->site);
-  back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, r);
-  tsr__backward_for(&back, t->p->back);
   for (int i = 1; i < t->operands; i++)
     if (goes_back(t, i)) tsr__backward_want(&back, i - 1);
   tsr__backward_forward(&back);
@@ -414,7 +335,8 @@ void tsr__grad_switch(const tsr__pull *p)
   for (int i = 0; i < t.results; i++)
     if (t.due[i]) add(&dues, t.due[i]);
   tsr_switch_args args = { .size = sizeof args,
-                           .in = { operands_of(&t, 1, t.operands), tuple_of(s, &dues, p->site) } };
+                           .in = { operands_of(&t, 1, t.operands), tuple_of(s, &dues, p->site),
+                                   tsr_tuple_at(s, t.kept.at, t.kept.count, p->site) } };
   for (int r = 0; r < p->node->region_count; r++) args.bodies[r] = back_body;
   tsr_array *parts = tsr_switch_at(p->in[0], &t, &args, p->site);
   for (int i = 1, at = 0; i < t.operands && !parts->inert; i++)

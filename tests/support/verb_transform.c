@@ -5,7 +5,7 @@ static tsr_array *weighted(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s;
   tsr_array *sum = tsr_mul(tsr_field(in[0], "w"), tsr_field(in[0], "more.b"));
-  return tsr_mean(tsr_square(tsr_add(sum, (tsr_array *)user)));
+  return tsr_mean(tsr_square(tsr_named(tsr_add(sum, (tsr_array *)user), "sum")));
 }
 
 static tsr_array *half(tsr_scope *s, tsr_array *const *leaves, void *user)
@@ -143,10 +143,11 @@ void verb_rules(struct verb_run *r)
   tsr_function *g = tsr_function_make(r->s, plain);
   if (!f || !g) return;
   tsr_function *own = tsr_custom_vjp(f, .backward = weighted_rule, .user = outer);
-  tsr_function *again = tsr_checkpoint(f);
-  if (!own || !again) return;
+  tsr_function *again = tsr_checkpoint(f), *kept = tsr_checkpoint(f, .keep = { "sum" });
+  if (!own || !again || !kept) return;
   see_leaves(r, tsr_call(tsr_grad(own), model));
   see_leaves(r, tsr_call(tsr_grad(again), model));
+  see_leaves(r, tsr_call(tsr_grad(kept), model));
   tsr_function *forward = tsr_custom_jvp(f, .forward = weighted_forward, .user = outer);
   if (!forward) return;
   see_leaves(r, tsr_call(tsr_jvp(forward), model, model));

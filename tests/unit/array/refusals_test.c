@@ -1034,8 +1034,11 @@ static tsr_status fails(const tsr_seen *seen, void *user)
 
 static void taps(void)
 {
-  title("arrays shown on the way");
+  title("arrays shown and named on the way");
   NO(tsr_inspect_sharding(f3, NULL, NULL));
+  NO(tsr_named(f3, NULL));
+  NO(tsr_named(f3, ""));
+  NO(tsr_named(f3, "a name of more than sixty-three bytes, which is the most that there may be"));
   NO(tsr_callback(f3, NULL));
   NO(tsr_print(f3, NULL));
   NO(tsr_print(f3, "{x}"));

@@ -143,6 +143,9 @@ static void gradients(const scope &s)
   CHECK(is(item(jvp(led)(x, y), 1), { 30, 50 }));
   CHECK(is(grad(function(s, [=](array a) { return led(a).sum(); }))(x), { 10, 10 }));
   CHECK(is(grad(checkpoint(function(s, [](array a) { return exp(a - a).sum(); })))(x), { 0, 0 }));
+  function kept =
+      checkpoint(function(s, [](array a) { return exp(named(a - a, "none")).sum(); }), { "none" });
+  CHECK(is(grad(kept)(x), { 0, 0 }));
   CHECK(is(grad(grad(function(s, [](array a) { return a * a * a; })))(one), { 6 }));
 }
 
