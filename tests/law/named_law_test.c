@@ -89,7 +89,7 @@ static tsr_array *with_body(making *m, tsr_scope *s, tsr_array *x)
 static tsr_array *step(making *m, tsr_scope *s, tsr_array *x)
 {
   tsr_array *other;
-  switch (test_range(&m->rng, 0, m->depth < 2 ? 10 : 8)) {
+  switch (test_range(&m->rng, 0, m->depth < 2 ? 11 : 9)) {
   case 0: return tsr_tanh(x);
   case 1: return tsr_sin(x);
   case 2: return tsr_add(tsr_mul(x, 0.9), 0.1);
@@ -103,6 +103,9 @@ static tsr_array *step(making *m, tsr_scope *s, tsr_array *x)
     return tsr_add(tsr_exp(tsr_neg(tsr_square(x))), tsr_mul(tsr_cast(other, TSR_F64), 0.01));
   case 7: return tsr_add(x, tsr_mul(named(m, tsr_stop_gradient(x)), 0.1));
   case 8: return tsr_add(tsr_tanh(named(m, named(m, tsr_mul(x, 1.25)))), tsr_mul(x, 0.1));
+  case 9: /* of no argument: it does not vary where the rest does */
+    other = tsr_iota(s, TSR_F64, TSR_SHAPE(WIDTH), 0, (tsr_sharding){ 0 });
+    return tsr_mul(x, tsr_add(named(m, tsr_cos(other)), 0.5));
   default: return with_body(m, s, x);
   }
 }

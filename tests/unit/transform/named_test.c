@@ -297,6 +297,53 @@ TEST(names_stand_anywhere)
   close_fixture(&f);
 }
 
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static tsr_array *goes_on(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_sum(tsr_square(in[0])), 100);
+}
+
+static tsr_array *grown(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(tsr_named(tsr_exp(tsr_mul(in[0], 0.1)), "grown"), tsr_add(in[0], 0.5));
+}
+
+static tsr_array *grows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_call((tsr_function *)user, in[0]);
+}
+
+static tsr_array *loop(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_while(goes_on, grows, user, in[0]);
+}
+
+/* A while has no gradient, and no step of it keeps anything. */
+TEST(a_while_of_checkpoints_goes_forward)
+{
+  fixture f = open_fixture();
+  double data[] = { 1, 0.5, 2 }, got[3][2][3], linear[3][3];
+  tsr_array *x = tsr_put(f.s, data, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 }), *d = tsr_sin(x);
+  tsr_function *one = tsr_function_make(f.s, grown);
+  tsr_function *kinds[] = { one, tsr_checkpoint(one), tsr_checkpoint(one, .keep = { "grown" }) };
+  for (int i = 0; i < 3; i++) {
+    tsr_function *all = tsr_function_make(f.s, loop, .user = kinds[i]);
+    tsr_array *both = tsr_call(tsr_jvp(all), x, d);
+    for (int k = 0; k < 2; k++)
+      CHECK_STATUS(tsr_read(tsr_item(both, k), got[i][k], sizeof got[i][k]), TSR_OK, f.s);
+    CHECK_BYTES(got[i], got[0], sizeof got[0]);
+    tsr_array *along = tsr_call(tsr_linearize(kinds[i], .at = { x }), d);
+    CHECK_STATUS(tsr_read(along, linear[i], sizeof linear[i]), TSR_OK, f.s);
+    CHECK_BYTES(linear[i], linear[0], sizeof linear[0]);
+  }
+  close_fixture(&f);
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 TEST(saved_functions_have_names_and_keep_by_them)
