@@ -71,7 +71,8 @@ tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
   return TSR_OK;
 }
 
-/*   table [n, rows, ..], index [n, k] -> [n, k, ..], with the same dims before them all */
+/*   table [n, rows, ..], index [n, k] -> [n, k, ..], with the same dims before them all
+ *   what each place gives to each: [n, n, 3] */
 tsr_status tsr__shape_fetch(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {
@@ -81,6 +82,13 @@ tsr_status tsr__shape_fetch(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_
               index->rank == attr->dim + 2;
   for (int d = 0; fits && d <= attr->dim; d++)
     fits = dim_of(table, d) != TSR__DYNAMIC && dim_of(table, d) == dim_of(index, d);
+  if (fits && in.count > 2) {
+    const tsr__type *gives = &in.at[2];
+    int dim = (int)attr->dim;
+    fits = gives->rank == dim + 3 && tsr__dtype_integer(dtype_at(in, 2)) &&
+           dim_of(gives, dim + 1) == dim_of(table, dim) && dim_of(gives, dim + 2) == 3;
+    for (int d = 0; fits && d <= dim; d++) fits = dim_of(gives, d) == dim_of(table, d);
+  }
   if (!fits)
     return tsr__error_set(
         error, TSR_ESHAPE,

@@ -75,13 +75,13 @@ typedef struct collective {
   const char *name;
   tsr_scope *scope;
   axes over;
-  const char *site;
+  const char *line, *site; /* the caller's; for nodes, with the name after it */
 } collective;
 
 static tsr_array *refuse(const collective *c, const tsr__error *error)
 {
-  tsr__fail_error(c->scope, c->site, error);
-  return tsr__make_inert(c->scope, c->site);
+  tsr__fail_error(c->scope, c->line, error);
+  return tsr__make_inert(c->scope, c->line);
 }
 
 /* Blanks, commas and '+' part names alike: specs write "x+y" where lists write "x,y". */
@@ -118,14 +118,26 @@ static bool read_axes(collective *c, const char *text, tsr__error *error)
   return true;
 }
 
+/* "file.c:12 (of ppermute)": explanations name a row of the table, and the call that it is part of
+ * after the line. */
+static const char *site_within(const collective *c)
+{
+  char text[256];
+  if (!c->line) return NULL;
+  snprintf(text, sizeof text, "%s (of %s)", c->line, c->name + strlen("tsr_"));
+  const char *kept = tsr_runtime_site(c->scope->rt, text);
+  return kept ? kept : c->line;
+}
+
 /* False: closed() gives what is to be returned; the error is told, or x had one. */
 static bool open_collective(collective *c, const char *name, tsr_array *x, const char *axis,
                             const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  *c = (collective){ .name = name, .scope = tsr__home(x), .site = site };
+  *c = (collective){ .name = name, .scope = tsr__home(x), .line = site, .site = site };
   if (!x) tsr__fail_null(name, "array", site);
   if (!tsr__usable(x)) return false;
+  c->site = site_within(c);
   if (read_axes(c, axis, &error)) return true;
   refuse(c, &error);
   return false;
@@ -377,7 +389,7 @@ static bool open_moving(collective *c, grouping *g, const char *name,
 {
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts(name, given, args, sizeof *args, &error);
-  if (!open_collective(c, name, args->x, args->axis, c->site)) return false;
+  if (!open_collective(c, name, args->x, args->axis, c->line)) return false;
   if (!error.status && read_groups(c, args, g, &error)) return true;
   refuse(c, &error);
   return false;
@@ -389,7 +401,7 @@ static int dim_of(const collective *c, const tsr_array *x, int dim, int more)
 {
   int rank = x->shape.rank + more, at = dim < 0 ? dim + rank : dim;
   if (at >= 0 && at < rank) return at;
-  tsr__fail(c->scope, c->site, TSR_EARG, "%s: dim %d of %s; %s", c->name, dim,
+  tsr__fail(c->scope, c->line, TSR_EARG, "%s: dim %d of %s; %s", c->name, dim,
             tsr_type_of((tsr_array *)(uintptr_t)x), tsr__dims_text(rank).text);
   return -1;
 }
@@ -399,7 +411,7 @@ static int dim_of(const collective *c, const tsr_array *x, int dim, int more)
 static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t parts)
 {
   if (x->inert || x->shape.dims[at] % parts == 0) return tsr__split_dim(x, at, parts, c->site);
-  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+  tsr__fail(c->scope, c->line, TSR_ESHAPE,
             "%s: dim %d has %lld elements, expected a multiple of %lld", c->name, at - 1,
             (long long)x->shape.dims[at], (long long)parts);
   return tsr__make_inert(c->scope, c->site);
@@ -413,7 +425,7 @@ static bool deals_out(const collective *c, const grouping *g, const tsr_collecti
                       int dim)
 {
   if (args->tiled || args->x->shape.dims[dim] == g->each) return true;
-  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+  tsr__fail(c->scope, c->line, TSR_ESHAPE,
             "%s: dim %d of %s is split over %lld positions, expected one element for each; set "
             ".tiled to give each a slice",
             c->name, dim, tsr_type_of(args->x), (long long)g->each);
@@ -422,7 +434,7 @@ static bool deals_out(const collective *c, const grouping *g, const tsr_collecti
 
 tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
 {
-  collective c = { .site = site };
+  collective c = { .line = site };
   grouping g;
   tsr_collective_args args = { .size = sizeof args };
   if (!open_moving(&c, &g, "tsr_all_gather", given, &args)) return closed(&c, args.x);
@@ -431,8 +443,8 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   tsr_array *x = all_of(&c, args.x);
   int first = g.listed != NULL; /* which dim is along the axis: of groups, places stand before */
   if (first && !x->inert) x = gather_groups(&c, &g, x);
-  x = tsr__move_dim(x, first, first + dim, site);
-  if (args.tiled) x = tsr__join_dims(x, first + dim, site);
+  x = tsr__move_dim(x, first, first + dim, c.site);
+  if (args.tiled) x = tsr__join_dims(x, first + dim, c.site);
   return first ? own_of(&c, x) : x;
 }
 
@@ -451,7 +463,7 @@ static tsr_array *pieces_of(const collective *c, const grouping *g, const tsr_co
  *   in groups of 2               all [4, 8] -> pieces [4, 2, 4] -> dealt, sum [4, 4] -> own [4] */
 tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *site)
 {
-  collective c = { .site = site };
+  collective c = { .line = site };
   grouping g;
   tsr_collective_args args = { .size = sizeof args };
   if (!open_moving(&c, &g, "tsr_psum_scatter", given, &args)) return closed(&c, args.x);
@@ -464,15 +476,15 @@ tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *sit
     return x->inert ? x : own_of(&c, reduce_dim(&c, tsr_sum_at, x, 1));
   }
   sum.x = x;
-  x = pieces_of(&c, &g, &args, dim, x->inert ? x : tsr_sum_at(&sum, site));
-  return x->inert ? x : own_of(&c, tsr__join_dims(x, 0, site));
+  x = pieces_of(&c, &g, &args, dim, x->inert ? x : tsr_sum_at(&sum, c.site));
+  return x->inert ? x : own_of(&c, tsr__join_dims(x, 0, c.site));
 }
 
 /* `swaps`: what is dealt out and put together is one dim. */
 static tsr_array *all_to_all(const char *name, const tsr_collective_args *given, bool swaps,
                              const char *site)
 {
-  collective c = { .site = site };
+  collective c = { .line = site };
   grouping g;
   tsr_collective_args args = { .size = sizeof args };
   if (!open_moving(&c, &g, name, given, &args)) return closed(&c, args.x);
@@ -481,8 +493,8 @@ static tsr_array *all_to_all(const char *name, const tsr_collective_args *given,
   if (split < 0 || dim < 0) return tsr__make_inert(c.scope, site);
   tsr_array *x = deal(&c, &g, pieces_of(&c, &g, &args, split, all_of(&c, args.x)));
   if (x->inert) return x;
-  x = tsr_moveaxis_at(x, 1, dim + 1, site);
-  if (args.tiled) x = tsr__join_dims(x, dim + 1, site);
+  x = tsr_moveaxis_at(x, 1, dim + 1, c.site);
+  if (args.tiled) x = tsr__join_dims(x, dim + 1, c.site);
   return own_of(&c, x);
 }
 
@@ -509,7 +521,7 @@ static bool check_ragged(const collective *c, const tsr_ragged_args *a)
     fits = tsr__dtype_integer((tsr_dtype)lists[i]->dtype) && lists[i]->shape.rank == 1 &&
            lists[i]->shape.dims[0] == c->over.size;
   if (fits) return true;
-  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+  tsr__fail(c->scope, c->line, TSR_ESHAPE,
             "%s: x is %s, .to is %s, and .starts, .sizes and .places are %s, %s and %s; rows of x "
             "and .to must be alike, and the lists must have one integer for each of %lld positions",
             c->name, tsr_type_of(a->x), tsr_type_of(a->to), tsr_type_of(a->starts),
@@ -517,17 +529,33 @@ static bool check_ragged(const collective *c, const tsr_ragged_args *a)
   return false;
 }
 
-/* What all places say of this one: [places, 1].
+/* What places say to each: [places, places, 3], a row for each that says, of the three lists, which
+ * travel as one array. */
+static tsr_array *all_said(const collective *c, const tsr_ragged_args *a)
+{
+  tsr_array *lists[] = { a->starts, a->sizes, a->places };
+  for (int i = 0; i < 3; i++) lists[i] = tsr_cast_at(lists[i], TSR_I64, c->site);
+  return all_of(c, tsr_stack_at(lists, 3, 1, c->site));
+}
+
+/* Each place computes with what is said to it alone, so that comes before it is made larger. */
+tsr_array *tsr__said_back(tsr_array *said, int dim, const char *site)
+{
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_SAID), .opens = true };
+  tsr_array *turned = tsr_swapaxes_at(said, dim, dim + 1, site);
+  return turned->inert ? turned : tsr__make(NULL, TSR__OP_LIKE, TSR__IN(turned, said), &ask, site);
+}
+
+/* What all places say of this one in a list: [places, 1].
  *
  *   all     row p: what place p says to each         turned: column to row
- *   own     what each place says to this one, [places]
+ *   own     what each place says to this one, [places, 3]
  */
-static tsr_array *said_of(const collective *c, tsr_array *list)
+static tsr_array *said_of(const collective *c, tsr_array *all, int list)
 {
-  tsr_array *all = all_of(c, tsr_cast_at(list, TSR_I64, c->site));
   if (all->inert) return all;
-  return tsr_expand_dims_at(own_of(c, tsr_transpose_at(all, NULL, 0, c->site)),
-                            tsr_dims_of((int[]){ 1 }, 1), c->site);
+  tsr_array *own = own_of(c, tsr__said_back(all, 0, c->site));
+  return tsr__part(own, 1, (tsr_range){ list, list + 1, 1 }, c->site);
 }
 
 /* What places say, which fails the run where it is not from 0 on and below `size`. */
@@ -556,7 +584,7 @@ static tsr_array *rows_within(const collective *c, tsr_array **first, tsr_array 
 }
 
 /* Which row of all places' comes to each row here; -1: none. */
-static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
+static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a, tsr_array *said)
 {
   const char *site = c->site;
   /* Which row comes where is computed for all rows of the result against all places, as a mask
@@ -569,8 +597,8 @@ static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
   tsr_shape line = { .rank = 2, .dims = { 1, a->to->shape.dims[0] } };
   tsr_shape places = { .rank = 2, .dims = { c->over.size, 1 } };
   tsr_sharding any = { .mesh = NULL };
-  tsr_array *start = said_of(c, a->starts), *count = said_of(c, a->sizes);
-  tsr_array *first = said_of(c, a->places);
+  tsr_array *start = said_of(c, said, 0), *count = said_of(c, said, 1);
+  tsr_array *first = said_of(c, said, 2);
   count = within(c, count, INT64_C(1) << 62, TSR__WITHIN_SIZES);
   count = rows_within(c, &start, count, rows, TSR__WITHIN_SENT);
   count = rows_within(c, &first, count, a->to->shape.dims[0], TSR__WITHIN_PUT);
@@ -605,7 +633,8 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
   if (error.status) return refuse(&c, &error);
   if (!check_ragged(&c, &args)) return tsr__make_inert(c.scope, site);
   if (!args.x->shape.dims[0] || !args.to->shape.dims[0]) return args.to;
-  tsr_array *row = ragged_rows(&c, &args);
+  site = c.site;
+  tsr_array *said = all_said(&c, &args), *row = ragged_rows(&c, &args, said);
   tsr_array *there = tsr_ge_at(row, TSR_OPERAND(0), site);
   tsr_array *own = own_of(&c, tsr_iota_at(c.scope, TSR_I64, (tsr_shape){ 1, { c.over.size } }, 0,
                                           (tsr_sharding){ 0 }, site));
@@ -613,7 +642,7 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
   row = all_of(&c, tsr_where_at(there, TSR_OPERAND(row), TSR_OPERAND(own), site));
   tsr__ask ask = { TSR__ATTR(tsr__span_attr, .more = 1) };
   tsr_array *x = all_of(&c, args.x);
-  tsr_array *rows = own_of(&c, tsr__make(NULL, TSR__OP_FETCH, TSR__IN(x, row), &ask, site));
+  tsr_array *rows = own_of(&c, tsr__make(NULL, TSR__OP_FETCH, TSR__IN(x, row, said), &ask, site));
   for (int d = 1; d < args.to->shape.rank; d++)
     there = tsr_expand_dims_at(there, tsr_dims_of(&d, 1), site);
   return tsr_where_at(there, TSR_OPERAND(rows), TSR_OPERAND(args.to), site);
@@ -698,8 +727,8 @@ tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const c
   }
   tsr_array *all = all_of(&c, x);
   if (all->inert) return all;
-  return tsr_reshape_at(tsr__part(all, 0, (tsr_range){ source, source + 1, 1 }, site), x->shape,
-                        site);
+  tsr_array *one = tsr__part(all, 0, (tsr_range){ source, source + 1, 1 }, c.site);
+  return tsr_reshape_at(one, x->shape, c.site);
 }
 
 /* What is the same at all places, as what each of them has for itself. */
@@ -714,7 +743,7 @@ tsr_array *tsr_pvary_at(tsr_array *x, const char *axis, const char *site)
 /* 0 where there is no such axis, and the error is told. */
 int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site)
 {
-  collective c = { .name = "tsr_axis_size", .scope = scope, .site = site };
+  collective c = { .name = "tsr_axis_size", .scope = scope, .line = site, .site = site };
   tsr__error error = { .status = TSR_OK };
   if (!scope || scope->inert) return 0;
   if (read_axes(&c, axis, &error)) return c.over.size;
@@ -724,7 +753,7 @@ int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site)
 
 tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const char *site)
 {
-  collective c = { .name = "tsr_axis_index", .scope = scope, .site = site };
+  collective c = { .name = "tsr_axis_index", .scope = scope, .line = site, .site = site };
   tsr__error error = { .status = TSR_OK };
   if (tsr__scope_usable(scope, c.name, site)) return tsr__make_inert(scope, site);
   if (!read_axes(&c, axis, &error)) return refuse(&c, &error);

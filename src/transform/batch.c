@@ -391,8 +391,13 @@ tsr_array *tsr__batch_like(const node *x)
 {
   tsr_sharding all = with_front(x);
   *x->result_varies = x->varies[0];
-  if (!x->varies[0] || !x->varies[1]) return tsr__batch_place(x);
-  return tsr__place_as(x->in[0], x->in[1], all.mesh ? &all : NULL, x->site);
+  bool says = x->varies[0] == x->varies[1] && (x->varies[0] || !all.mesh);
+  if (!says) return tsr__batch_place(x);
+  const tsr__ask ask = { .attr = tsr__batch_attr(x),
+                         .attr_bytes = sizeof(tsr__place_attr),
+                         .sharding = all.mesh ? &all : NULL,
+                         .opens = true };
+  return tsr__make(NULL, TSR__OP_LIKE, TSR__IN(x->in[0], x->in[1]), &ask, x->site);
 }
 
 /* ---- named axes ------------------------------------------------------------------------------ */

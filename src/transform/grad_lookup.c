@@ -43,12 +43,121 @@ void tsr__grad_take(const tsr__pull *p)
   tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
 }
 
-/* The dims before have indices of their own. */
+/* ---- rows that places give each other -------------------------------------------------------- */
+
+/* A fetch as it goes back: what place q gave to p comes from there.
+ *
+ *   place q gives p   size rows from `start` on, which are rows `put` .. there
+ *   row r of q        is row put + r - start of p, if that took it of nobody else
+ *   due to r          the sum of those rows of what is due, over all p
+ *
+ * In arrays [.., q, p, r]; before q stand dims that mapping added. */
+typedef struct giving {
+  const tsr__pull *p;
+  int dim;                     /* of q */
+  int64_t places, rows, taken; /* rows of a place of the table, and of the result */
+  array *start, *size, *put;   /* [.., q, p, 1] */
+} giving;
+
+/* Numbers along one of the dims of [.., q, p, r]. */
+static array *numbers_along(const giving *g, int dim, int64_t size)
+{
+  tsr_shape line = { .rank = g->dim + 3 };
+  for (int d = 0; d < line.rank; d++) line.dims[d] = d == dim ? size : 1;
+  return tsr_iota_at(tsr__home(g->p->due), TSR_I64, line, dim, (tsr_sharding){ 0 }, g->p->site);
+}
+
+static array *added_up(const giving *g, array *a, array *b)
+{
+  return tsr_add_at(a, tsr_operand_array(b), g->p->site);
+}
+
+/* What places q fetch of a table of all places p, as [.., q, p, r, ..]. `gives`: what these give to
+ * each, or NULL. */
+static array *fetched(const giving *g, array *table, array *at, array *gives)
+{
+  at = tsr__join_dims(at, g->dim + 1, g->p->site);
+  tsr__ask ask = { TSR__ATTR(tsr__span_attr, .dim = g->dim, .more = 1) };
+  array *in[] = { table, at, gives };
+  tsr__operands operands = { in, gives ? 3 : 2 };
+  array *out = tsr__make(NULL, TSR__OP_FETCH, operands, &ask, g->p->site);
+  return tsr__split_dim(out, g->dim + 1, g->places, g->p->site);
+}
+
+/* A number that each place says to each: [.., q, p, 1]. */
+static array *said(const giving *g, array *gives, int which)
+{
+  return tsr__part(gives, g->dim + 2, (tsr_range){ which, which + 1, 1 }, g->p->site);
+}
+
+/* What places give on the way back: p gives q `size` rows from `put` on, which are rows
+ * p * rows + start .. there. */
+static array *gives_again(const giving *g)
+{
+  const char *site = g->p->site;
+  array *turned = tsr__said_back(g->p->in[2], g->dim, site);
+  array *place = tsr_mul_at(numbers_along(g, g->dim, g->places), tsr_operand_int(g->rows), site);
+  array *three[] = { said(g, turned, 2), said(g, turned, 1),
+                     added_up(g, place, said(g, turned, 0)) };
+  return tsr_concat_at(three, 3, g->dim + 2, site);
+}
+
+/* The place that each row came from, in as few bits as name all. */
+static array *origins(const giving *g)
+{
+  tsr_dtype least = g->places <= 256 ? TSR_U8 : g->places <= 65536 ? TSR_U16 : TSR_I64;
+  array *from = tsr_floordiv_at(g->p->in[1], tsr_operand_int(g->rows), g->p->site);
+  return tsr_cast_at(from, least, g->p->site);
+}
+
+/* What is due to row r of q by p is in row put + r - start there, where that is below the end. */
+static void give_back(const giving *g)
+{
+  const tsr__pull *p = g->p;
+  const char *site = p->site;
+  array *q = numbers_along(g, g->dim, g->places), *from = numbers_along(g, g->dim + 1, g->places);
+  array *step =
+      tsr_sub_at(numbers_along(g, g->dim + 2, g->rows), tsr_operand_array(g->start), site);
+  array *after = tsr_ge_at(step, tsr_operand_int(0), site);
+  array *before = tsr_lt_at(step, tsr_operand_array(g->size), site);
+  array *there = tsr_and_at(after, tsr_operand_array(before), site);
+  array *at =
+      added_up(g, tsr_mul_at(from, tsr_operand_int(g->taken), site), added_up(g, g->put, step));
+  /* A row that was not given is looked for at home, and not looked at. */
+  tsr_operand home = tsr_operand_array(tsr_mul_at(q, tsr_operand_int(g->taken), site));
+  array *asked = tsr_where_at(there, tsr_operand_array(at), home, site);
+  array *origin = fetched(g, origins(g), asked, NULL);
+  array *own = tsr_eq_at(tsr_cast_at(origin, TSR_I64, site), tsr_operand_array(q), site);
+  there = tsr_and_at(there, tsr_operand_array(own), site);
+  at = tsr_where_at(there, tsr_operand_array(at), home, site);
+  array *rows = fetched(g, p->due, at, gives_again(g));
+  for (int d = g->dim + 3; d < rows->shape.rank && !rows->inert; d++)
+    there = tsr_expand_dims_at(there, tsr_dims_of(&d, 1), site);
+  tsr_reduce_args sum = { .size = sizeof sum, .dims = { .bits = 1u << (g->dim + 1) } };
+  sum.x = tsr__only(p, there, rows);
+  tsr__give(p, 0, tsr_sum_at(&sum, site));
+}
+
+/* Places that only their indices name are added to where they are. */
 void tsr__grad_fetch(const tsr__pull *p)
 {
   const tsr__span_attr *attr = p->attr;
-  tsr__scatter_attr to = { .dim = attr->dim, .more = 1, .batch = attr->dim };
-  tsr__give(p, 0, added(p, p->in[0]->shape, p->in[1], p->due, to));
+  const tsr_shape *x = &p->in[0]->shape;
+  int dim = (int)attr->dim;
+  tsr__scatter_attr to = { .dim = dim, .more = 1, .batch = dim };
+  if (p->node->in_count == 2 || x->rank == TSR_MAX_RANK) {
+    tsr__give(p, 0, added(p, *x, p->in[1], p->due, to));
+    return;
+  }
+  giving g = { .p = p,
+               .dim = dim,
+               .places = x->dims[dim],
+               .rows = x->dims[dim + 1],
+               .taken = p->out->shape.dims[dim + 1] };
+  g.start = said(&g, p->in[2], 0);
+  g.size = said(&g, p->in[2], 1);
+  g.put = said(&g, p->in[2], 2);
+  give_back(&g);
 }
 
 /* Each line has indices of its own: the dim comes last, and all others are batch dims. */

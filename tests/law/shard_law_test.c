@@ -687,7 +687,7 @@ TEST_TIMEOUT(exchanges_move_what_devices_lack, 900)
 
 /* ---- ragged ---------------------------------------------------------------------------------- */
 
-enum { ROWS = 5, WIDE = 3, MOST_ROWS = PLACES * ROWS };
+enum { ROWS = 5, WIDE = 3, MOST_ROWS = PLACES * ROWS + 1, NUMBERS = PLACES * MOST_ROWS * WIDE };
 
 static tsr_array *sent_rows(tsr_scope *s, tsr_array *const *in, void *user)
 {
@@ -696,11 +696,40 @@ static tsr_array *sent_rows(tsr_scope *s, tsr_array *const *in, void *user)
                                .places = in[4]);
 }
 
-/* Rows that places send each other, by sender and receiver; no two come to one place. */
+static tsr_array *sent_among(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_shard_map(user, sent_rows, (void *)(uintptr_t) "x",
+                       .in = { in[0], in[1], in[2], in[3], in[4] },
+                       .in_specs = { "x", "x", "x", "x", "x" }, .out_specs = { "x" });
+}
+
+static tsr_array *sent_weighted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(tsr_mul(sent_among(s, in, user), in[5]));
+}
+
+/* Rows that places send each other, by sender and receiver. A row that two senders give stays that
+ * of the later one. */
 typedef struct sendings {
   int places, rows; /* of a receiver */
-  int64_t lists[3][PLACES * PLACES], other;
+  int64_t lists[3][PLACES * PLACES];
+  int origin[PLACES * MOST_ROWS]; /* by row of all receivers: the row of all senders; -1: none */
+  int64_t given, stay;            /* rows that are given to others, and those of them that stay */
 } sendings;
+
+static void find_origins(sendings *d)
+{
+  for (int r = 0; r < d->places * d->rows; r++) d->origin[r] = -1;
+  for (int k = 0; k < d->places * d->places; k++) {
+    int from = k / d->places, to = k % d->places;
+    d->given += from == to ? 0 : d->lists[1][k];
+    for (int64_t i = 0; i < d->lists[1][k]; i++)
+      d->origin[to * d->rows + d->lists[2][k] + i] = (int)(from * ROWS + d->lists[0][k] + i);
+  }
+  for (int r = 0; r < d->places * d->rows; r++)
+    d->stay += d->origin[r] >= 0 && d->origin[r] / ROWS != r / d->rows;
+}
 
 static sendings draw_sendings(test_rng *rng, int places)
 {
@@ -711,56 +740,116 @@ static sendings draw_sendings(test_rng *rng, int places)
       int k = from * places + to;
       d.lists[0][k] = test_range(rng, 0, ROWS);
       d.lists[1][k] = test_range(rng, 0, 3) ? test_range(rng, 0, ROWS - d.lists[0][k]) : 0;
+      at -= test_range(rng, 0, 3) ? 0 : test_range(rng, 0, at);
       d.lists[2][k] = at;
       at += d.lists[1][k];
-      d.other += from == to ? 0 : d.lists[1][k];
+      d.rows = at > d.rows ? (int)at : d.rows;
     }
-    d.rows = at > d.rows ? (int)at : d.rows;
   }
+  find_origins(&d);
   return d;
+}
+
+typedef struct ragged {
+  uint64_t seed;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+  int copies; /* devices with the same rows */
+  sendings d;
+  double x[NUMBERS], to[NUMBERS], w[NUMBERS]; /* of all places */
+  tsr_array *given[6];
+} ragged;
+
+static void check_numbers(const ragged *t, tsr_array *found, const double *want, int64_t rows,
+                          const char *what)
+{
+  static double got[NUMBERS];
+  CHECK_STATUS(tsr_read(found, got, (size_t)(rows * WIDE) * sizeof *got), TSR_OK, t->s);
+  for (int64_t i = 0; i < rows * WIDE; i++)
+    if (got[i] != want[i])
+      FAIL("seed %llu: %s is %g at %lld, expected %g", (unsigned long long)t->seed, what, got[i],
+           (long long)i, want[i]);
+}
+
+/* Rows are counted when they were sent; what is explained before are the lists, which places send
+ * each other. */
+static void check_rows(const ragged *t, const char *what, int64_t bytes)
+{
+  tsr_run_stats stats = tsr_last_run(t->s);
+  int64_t lists = 3 * (t->d.places - 1) * t->d.places * (int64_t)sizeof(int64_t) * t->copies;
+  if (stats.bytes_escaped == bytes * t->copies &&
+      stats.bytes_counted == stats.bytes_explained + stats.bytes_escaped &&
+      stats.bytes_explained <= lists)
+    return;
+  FAIL("seed %llu: %s: %lld bytes of rows, expected %lld; %lld of all, of which %lld explained, at "
+       "most %lld of lists",
+       (unsigned long long)t->seed, what, (long long)stats.bytes_escaped,
+       (long long)(bytes * t->copies), (long long)stats.bytes_counted,
+       (long long)stats.bytes_explained, (long long)lists);
+}
+
+static void check_sent(ragged *t)
+{
+  static double y[NUMBERS];
+  int64_t rows = t->d.places * t->d.rows;
+  tsr_array *made = sent_among(t->s, t->given, t->mesh);
+  for (int64_t r = 0; r < rows; r++)
+    memcpy(y + r * WIDE, t->d.origin[r] < 0 ? t->to + r * WIDE : t->x + t->d.origin[r] * WIDE,
+           WIDE * sizeof *y);
+  CHECK_STATUS(tsr_eval(&made, 1), TSR_OK, t->s);
+  check_rows(t, "the value", t->d.stay * WIDE * (int64_t)sizeof *y);
+  check_numbers(t, made, y, rows, "the value");
+}
+
+/* Each row takes back what is due to all that it became. Of each row that was given a byte says
+ * whether it stayed. */
+static void check_sent_back(ragged *t)
+{
+  static double gx[NUMBERS], gto[NUMBERS];
+  int64_t rows = t->d.places * t->d.rows;
+  tsr_function *f = tsr_function_make(t->s, sent_weighted, .user = t->mesh);
+  tsr_array *both = tsr_call_at(tsr_grad(f, .wrt = TSR_ARGS(0, 1)), t->given, 6, TSR_HERE);
+  tsr_array *made[2] = { tsr_item(both, 0), tsr_item(both, 1) };
+  memset(gx, 0, sizeof gx);
+  memset(gto, 0, sizeof gto);
+  for (int64_t i = 0; i < rows * WIDE; i++) {
+    int origin = t->d.origin[i / WIDE];
+    if (origin < 0) gto[i] = t->w[i];
+    else gx[origin * WIDE + i % WIDE] += t->w[i];
+  }
+  CHECK_STATUS(tsr_eval(made, 2), TSR_OK, t->s);
+  check_rows(t, "the gradient", t->d.stay * WIDE * (int64_t)sizeof *gx + t->d.given);
+  check_numbers(t, made[0], gx, (int64_t)t->d.places * ROWS, "the gradient of x");
+  check_numbers(t, made[1], gto, rows, "the gradient of .to");
 }
 
 static void ragged_trial(uint64_t seed)
 {
   static const char *const meshes[] = { "x=8", "x=4,y=2", "x=2,y=3", "x=1", "x=5" };
-  static double x[PLACES * ROWS * WIDE], y[PLACES * MOST_ROWS * WIDE],
-      got[PLACES * MOST_ROWS * WIDE];
+  static const int copies[] = { 1, 2, 3, 1, 1 };
+  static ragged t;
   test_rng rng = test_seeded(seed);
   tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
-  tsr_scope *s = tsr_scope_open(rt);
-  int which = (int)test_range(&rng, 0, 4), copies = which == 1 ? 2 : which == 2 ? 3 : 1;
-  tsr_mesh *mesh = tsr_mesh_make(rt, meshes[which]);
-  sendings d = draw_sendings(&rng, (int)tsr_mesh_axis_size(mesh, "x"));
-  for (int i = 0; i < d.places * ROWS * WIDE; i++) x[i] = i + 1;
-  for (int i = 0; i < d.places * d.rows * WIDE; i++) y[i] = -i;
-  tsr_sharding on = tsr_on(mesh, "x");
-  tsr_array *given[5] = { tsr_put(s, x, TSR_F64, TSR_SHAPE(d.places * ROWS, WIDE), on),
-                          tsr_put(s, y, TSR_F64, TSR_SHAPE(d.places * d.rows, WIDE), on) };
+  int which = (int)test_range(&rng, 0, 4);
+  t = (ragged){ .seed = seed, .s = tsr_scope_open(rt), .copies = copies[which] };
+  t.mesh = tsr_mesh_make(rt, meshes[which]);
+  t.d = draw_sendings(&rng, (int)tsr_mesh_axis_size(t.mesh, "x"));
+  for (int i = 0; i < NUMBERS; i++) t.x[i] = i + 1, t.to[i] = -i, t.w[i] = i % 97 - 50;
+  tsr_sharding on = tsr_on(t.mesh, "x");
+  tsr_shape all = TSR_SHAPE(t.d.places * t.d.rows, WIDE);
+  t.given[0] = tsr_put(t.s, t.x, TSR_F64, TSR_SHAPE(t.d.places * ROWS, WIDE), on);
+  t.given[1] = tsr_put(t.s, t.to, TSR_F64, all, on);
   for (int i = 0; i < 3; i++)
-    given[2 + i] = tsr_put(s, d.lists[i], TSR_I64, TSR_SHAPE(d.places * d.places), on);
-  for (int k = 0; k < d.places * d.places; k++)
-    for (int64_t i = 0; i < d.lists[1][k]; i++)
-      memcpy(y + (k % d.places * d.rows + d.lists[2][k] + i) * WIDE,
-             x + (k / d.places * ROWS + d.lists[0][k] + i) * WIDE, WIDE * sizeof *x);
-  CHECK_STATUS(tsr_eval(given, 5), TSR_OK, s);
-  tsr_array *made = tsr_shard_map(mesh, sent_rows, (void *)(uintptr_t) "x",
-                                  .in = { given[0], given[1], given[2], given[3], given[4] },
-                                  .in_specs = { "x", "x", "x", "x", "x" }, .out_specs = { "x" });
-  CHECK_STATUS(tsr_eval(&made, 1), TSR_OK, s);
-  tsr_run_stats stats = tsr_last_run(s);
-  int64_t rows = d.other * copies * WIDE * (int64_t)sizeof *x;
-  size_t bytes = (size_t)(d.places * d.rows * WIDE) * sizeof *y;
-  CHECK_STATUS(tsr_read(made, got, bytes), TSR_OK, s);
-  if (memcmp(got, y, bytes)) FAIL("seed %llu: other rows came", (unsigned long long)seed);
-  if (stats.bytes_escaped != rows || stats.bytes_counted != stats.bytes_explained + rows)
-    FAIL("seed %llu: %lld bytes of rows, %lld of all but %lld explained; expected %lld",
-         (unsigned long long)seed, (long long)stats.bytes_escaped, (long long)stats.bytes_counted,
-         (long long)stats.bytes_explained, (long long)rows);
-  tsr_scope_close(s);
+    t.given[2 + i] = tsr_put(t.s, t.d.lists[i], TSR_I64, TSR_SHAPE(t.d.places * t.d.places), on);
+  t.given[5] = tsr_put(t.s, t.w, TSR_F64, all, on);
+  CHECK_STATUS(tsr_eval(t.given, 6), TSR_OK, t.s);
+  check_sent(&t);
+  check_sent_back(&t);
+  tsr_scope_close(t.s);
   tsr_runtime_close(rt);
 }
 
-TEST_TIMEOUT(ragged_rows_alone_are_sent, 900)
+TEST_TIMEOUT(ragged_rows_alone_are_sent_there_and_back, 900)
 {
   law_each_seed(1, test_quick() ? 40 : 200, ragged_trial);
 }

@@ -1,5 +1,6 @@
 /* Lines in explanations and programs are those of users, whatever a program went through: each
  * collective, loop, choice and rule, their gradients and maps. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -114,6 +115,22 @@ static tsr_array *slope_inside(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_call(tsr_grad(tsr_function_make(s, sum_together, .user = user)), in[0]);
 }
 
+/* Rows of the table are those of the library: who reads of one wants to know which call it is part
+ * of. Others are moves that shard_map makes, or none. */
+static void check_call_named(tsr_array *a, int kind)
+{
+  static const char *const calls[TOGETHER] = {
+    [PSUM] = "psum",        [PMEAN] = "pmean",   [PMAX] = "pmax",
+    [PMIN] = "pmin",        [GAPS] = "ppermute", [PERMUTE] = "ppermute",
+    [SHUFFLE] = "pshuffle", [GROUPS] = "psum",   [RAGGED] = "ragged_all_to_all",
+  };
+  tsr_array *leaves[16];
+  char want[40], *text = told_unfold(tsr_explain(leaves, tsr_tree_leaves(a, leaves, 16)));
+  snprintf(want, sizeof want, "(of %s)", calls[kind] ? calls[kind] : "");
+  if (calls[kind] && !strstr(text, want)) FAIL("no %s in:\n%s", want, text);
+  free(text);
+}
+
 static void check_places(int kind)
 {
   fixture f = open_fixture("cpu:4", "x=4");
@@ -124,7 +141,9 @@ static void check_places(int kind)
   tsr_function *one = tsr_function_make(f.s, together, .user = &p.kind);
   tsr_array *cut = tsr_reshape(x, TSR_SHAPE(4, 4, 4));
   check_said(&f, at_places(f.s, &x, &p), "places");
+  check_call_named(at_places(f.s, &x, &p), kind);
   check_said(&f, tsr_call(tsr_grad(sum), x), "their gradient");
+  check_call_named(tsr_call(tsr_grad(sum), x), kind);
   check_said(&f, tsr_call(tsr_hvp(sum), x, x), "their second derivative");
   check_said(&f, tsr_call(tsr_jvp(sum), x, x), "their jvp");
   check_said(&f,

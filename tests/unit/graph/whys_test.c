@@ -197,6 +197,25 @@ static const char *rows(fixture *f)
 
 /* ---- the table ---- */
 
+static tsr_array *exchanged(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_ragged_all_to_all(in[0], "y", .to = in[0], .starts = in[1], .sizes = in[2],
+                               .places = in[3]);
+}
+
+static tsr_array *said(fixture *f)
+{
+  tsr_array *in[] = { tsr_arange(f->s, .stop = 16), tsr_arange(f->s, .stop = 16),
+                      tsr_full(f->s, 1, TSR_I64, TSR_SHAPE(16), (tsr_sharding){ 0 }), NULL };
+  in[1] = tsr_cast(tsr_mod(in[1], 4), TSR_I64);
+  in[3] = tsr_add(tsr_neg(in[1]), 3);
+  for (int i = 0; i < 4; i++) in[i] = tsr_reshard(in[i], tsr_on(f->mesh, "y"));
+  CHECK_STATUS(tsr_eval(in, 4), TSR_OK, f->s);
+  return tsr_shard_map(f->mesh, exchanged, NULL, .in = { in[0], in[1], in[2], in[3] },
+                       .in_specs = { "y", "y", "y", "y" }, .out_specs = { "y" });
+}
+
 static tsr_array *(*const programs[TSR__WHYS])(fixture *) = {
   [TSR__WHY_ASKED] = asked,
   [TSR__WHY_CONSTRAINED] = constrained,
@@ -215,6 +234,7 @@ static tsr_array *(*const programs[TSR__WHYS])(fixture *) = {
   [TSR__WHY_CARRIED] = carried,
   [TSR__WHY_NEXT] = next,
   [TSR__WHY_LEFT] = left,
+  [TSR__WHY_SAID] = said,
 };
 
 static const char *say(fixture *f, int why)
@@ -234,6 +254,7 @@ static bool tells(const char *text, int why)
   for (const char *at = text; (at = strstr(at, begin)); at++) {
     const char *what = at + strlen(begin);
     what += strspn(what, "0123456789");
+    if (!strncmp(what, " (of ", 5)) what = strchr(what, ')') + 1;
     if (!strncmp(what, " (back from ", 12)) what = strchr(what, ')') + 1;
     size_t length = strlen(tsr__whys[why].what);
     if (*what == ' ' && !strncmp(what + 1, tsr__whys[why].what, length)) return true;
