@@ -104,6 +104,10 @@ tsr_array *tsr__pick_dim(tsr_array *a, int dim, const int32_t *picks, int64_t co
 tsr_array *tsr__spread_dim(const tsr_pad_args *pad, int dim, int64_t step, int64_t first,
                            const char *site);
 
+/* The elements whose index along the dim after `dim` is `offset` more than along `dim`, in place of
+ * both dims; none of a diagonal outside. An inert array is returned itself. */
+tsr_array *tsr__diagonal(tsr_array *a, int dim, int64_t offset, const char *site);
+
 /* A dim as `parts` (which divide it) times what is left, two dims; and two dims, from `dim` on, as
  * one. An inert array is returned itself. */
 tsr_array *tsr__split_dim(tsr_array *a, int dim, int64_t parts, const char *site);

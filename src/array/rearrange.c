@@ -287,6 +287,22 @@ tsr_array *tsr__pick_dim(tsr_array *a, int dim, const int32_t *picks, int64_t co
   return tsr__make(NULL, TSR__OP_PICK, TSR__IN(a, zero), &ask, site);
 }
 
+/* ---- diagonals ---- */
+
+/* A view like the others: devices that show elements of it and lack them get those alone, however
+ * the matrix is cut. A diagonal outside of the matrix is the empty one at its edge:
+ *
+ *   3 x 4     offset 1: elements (0,1) (1,2) (2,3)     offset 4 and more, -3 and less: none */
+tsr_array *tsr__diagonal(tsr_array *a, int dim, int64_t offset, const char *site)
+{
+  if (a->inert) return a;
+  int64_t rows = a->shape.dims[dim], columns = a->shape.dims[dim + 1];
+  if (offset < -rows) offset = -rows;
+  if (offset > columns) offset = columns;
+  tsr__ask ask = { TSR__ATTR(tsr__diagonal_attr, .dim = dim, .offset = offset) };
+  return tsr__make(NULL, TSR__OP_DIAGONAL, TSR__IN(a), &ask, site);
+}
+
 /* ---- rolling ---- */
 
 /* Both operands of the node are the array: elements come of the one or the other. */

@@ -11,8 +11,8 @@
 /* ---- diagonals ---- */
 
 /* The index along a dim of a matrix. */
-static tsr_array *index_of(tsr_scope *scope, tsr_shape shape, int dim, const tsr_sharding *on,
-                           const char *site)
+static tsr_array *indices_along(tsr_scope *scope, tsr_shape shape, int dim, const tsr_sharding *on,
+                                const char *site)
 {
   tsr_sharding at = on ? *on : (tsr_sharding){ .mesh = NULL };
   return tsr_iota_at(scope, TSR_I64, shape, dim, at, site);
@@ -25,7 +25,7 @@ static tsr_array *rows_at(tsr_scope *scope, tsr_shape shape, int64_t k, const ts
   /* Far beyond any matrix; a sum with an index cannot overflow then. */
   const int64_t most = INT64_MAX / 4;
   k = k > most ? most : k < -most ? -most : k;
-  return tsr_add_at(index_of(scope, shape, 0, on, site), tsr_operand_int(k), site);
+  return tsr_add_at(indices_along(scope, shape, 0, on, site), tsr_operand_int(k), site);
 }
 
 /* A zero of an array's dtype. */
@@ -53,7 +53,7 @@ static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *wha
   tsr_shape rows = { .rank = 2, .dims = { a->shape.dims[rank - 2], 1 } };
   tsr_shape columns = { .rank = 2, .dims = { 1, a->shape.dims[rank - 1] } };
   tsr_array *row = rows_at(scope, rows, k, NULL, site);
-  tsr_operand column = tsr_operand_array(index_of(scope, columns, 1, NULL, site));
+  tsr_operand column = tsr_operand_array(indices_along(scope, columns, 1, NULL, site));
   tsr_array *kept = (lower ? tsr_ge_at : tsr_le_at)(row, column, site);
   return tsr_where_at(kept, tsr_operand_array(a), zero_of(a, site), site);
 }
@@ -66,26 +66,6 @@ tsr_array *tsr_tril_at(tsr_array *a, int64_t k, const char *site)
 tsr_array *tsr_triu_at(tsr_array *a, int64_t k, const char *site)
 {
   return keep_side(a, k, false, "tsr_triu", site);
-}
-
-/* A matrix in order has each next element of a diagonal a row and one further. Of a matrix 3 x 4
- * and k = 1: elements 1, 6 and 11. */
-static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
-{
-  int64_t rows = a->shape.dims[0], columns = a->shape.dims[1];
-  /* Rows above the diagonal's first element, or columns before it; all of them where it lies
-   * outside. */
-  int64_t down = k < 0 ? (k < -rows ? rows : -k) : 0, right = k > 0 ? k > columns ? columns : k : 0;
-  int64_t length = rows - down < columns - right ? rows - down : columns - right;
-  /* Element i of the diagonal is number start + i (columns + 1) of the matrix in C order. */
-  tsr__slice_attr attr = { .start = { down * columns + right },
-                           .step = { columns + 1 },
-                           .size = { length } };
-  /* Steps of fewer than two elements mean nothing, and equal slices should be equal nodes. */
-  if (length <= 1) attr.step[0] = 1;
-  if (length == 0) attr.start[0] = 0;
-  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
-  return tsr__make(NULL, TSR__OP_SLICE, TSR__IN(tsr_ravel_at(a, site)), &ask, site);
 }
 
 /* A column of elements, padded to its place, where columns are on the diagonal. Of a b and k = 1
@@ -102,7 +82,7 @@ static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
   if (column->inert) return column;
   shape.dims[0] = shape.dims[1] = column->shape.dims[0];
   tsr_scope *scope = tsr__home(a);
-  tsr_operand at = tsr_operand_array(index_of(scope, shape, 1, NULL, site));
+  tsr_operand at = tsr_operand_array(indices_along(scope, shape, 1, NULL, site));
   tsr_array *on = tsr_eq_at(rows_at(scope, shape, k, NULL, site), at, site);
   return tsr_where_at(on, tsr_operand_array(column), zero_of(a, site), site);
 }
@@ -113,7 +93,7 @@ tsr_array *tsr_diag_at(tsr_array *a, int64_t k, const char *site)
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (a->shape.rank == 1) return matrix_of(a, k, site);
-  if (a->shape.rank == 2 && tsr__shape_count(&a->shape) >= 0) return diagonal_of(a, k, site);
+  if (a->shape.rank == 2 && tsr__shape_count(&a->shape) >= 0) return tsr__diagonal(a, 0, k, site);
   tsr__error_set(&error, TSR_EARG, "tsr_diag: %s, expected one dim or two", tsr_type_of(a));
   return tsr__refused(a, &error, site);
 }
@@ -130,7 +110,7 @@ tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_
               "tsr_eye: the shape has %d dims, expected two: rows and columns", shape.rank);
     return tsr__make_inert(scope, site);
   }
-  tsr_operand column = tsr_operand_array(index_of(scope, shape, 1, &sharding, site));
+  tsr_operand column = tsr_operand_array(indices_along(scope, shape, 1, &sharding, site));
   tsr_array *on = tsr_eq_at(rows_at(scope, shape, k, &sharding, site), column, site);
   return tsr__placed_on(tsr_cast_at(on, dtype, site), &sharding, site);
 }

@@ -24,6 +24,7 @@ enum tsr__attr_family {
   TSR__ATTR_SORT,
   TSR__ATTR_ROLL,
   TSR__ATTR_PICK,
+  TSR__ATTR_DIAGONAL,
   TSR__ATTR_TIE,
   TSR__ATTR_INDEX,
   TSR__ATTR_PLACE,
@@ -85,6 +86,19 @@ typedef struct tsr__pick_attr {
 static inline uint32_t tsr__pick_bytes(int64_t count)
 {
   return (uint32_t)(sizeof(tsr__pick_attr) + (size_t)count * sizeof(int32_t));
+}
+
+typedef struct tsr__diagonal_attr {
+  int64_t dim, offset; /* of a row and its column along `dim` and the next one: column - row */
+} tsr__diagonal_attr;
+
+/* Elements of the diagonal of a matrix, within which it lies. */
+static inline int64_t tsr__diagonal_length(const tsr__diagonal_attr *attr, int64_t rows,
+                                           int64_t columns)
+{
+  int64_t down = attr->offset < 0 ? rows + attr->offset : rows;
+  int64_t right = attr->offset > 0 ? columns - attr->offset : columns;
+  return down < right ? down : right;
 }
 
 /* The operands of an extreme may be equal: `first` gives the gradient to the first operand then,

@@ -264,7 +264,9 @@ static void map_folds(const tsr__factors *f, const tsr__gnode *in, int8_t *map)
 }
 
 /* Factor d is dim d of the result. Along one that an operand does not just pass on elements come to
- * lie elsewhere. */
+ * lie elsewhere. Of two dims that are read along one the second has a factor of its own.
+ *
+ *   diagonal of [8,8]@(x,y)     operand [0,1]     result [0], cut by (x) and then by (y) */
 static void expand_view(tsr__factors *f)
 {
   if (tsr__ops[f->node->op].reshapes) {
@@ -274,16 +276,25 @@ static void expand_view(tsr__factors *f)
   pass_result(f);
   TSR_FOR_OPERANDS (f->program, f->node, i, o) {
     tsr__viewing view = tsr__view_of(f->program, f->node, i);
-    for (int k = 0; k < f->program->nodes[o].rank; k++)
+    for (int k = 0; k < f->program->nodes[o].rank; k++) {
+      const tsr__viewdim *dim = &view.dims[k];
+      if (dim->again)
+        f->also[dim->dim] =
+            (int8_t)add_factor(f, TSR__FACTOR_PERMUTE, f->program->nodes[o].dims[k]);
       /* One operand that does not pass it on is enough: all of them are cut alike. */
-      if (view.dims[k].step && !view.dims[k].same) f->kind[view.dims[k].dim] = TSR__FACTOR_PERMUTE;
+      else if (dim->step && !dim->same) f->kind[dim->dim] = TSR__FACTOR_PERMUTE;
+    }
   }
 }
 
 static void map_view(const tsr__factors *f, int i, int rank, int8_t *map)
 {
   tsr__viewing view = tsr__view_of(f->program, f->node, i);
-  for (int k = 0; k < rank; k++) map[k] = view.dims[k].step ? (int8_t)view.dims[k].dim : -1;
+  for (int k = 0; k < rank; k++) {
+    const tsr__viewdim *dim = &view.dims[k];
+    if (dim->again) map[k] = f->also[dim->dim];
+    else map[k] = dim->step ? (int8_t)dim->dim : -1;
+  }
 }
 
 /* A box at a start that an array has: dims that it cuts to another size are whole. Factor d is
@@ -325,6 +336,7 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   out->program = program;
   out->node = &program->nodes[node];
   memset(out->out, -1, sizeof out->out);
+  memset(out->also, -1, sizeof out->also);
   memset(out->letter, -1, sizeof out->letter);
   const tsr__opinfo *row = &tsr__ops[out->node->op];
   if (tsr__is_view(out->node->op)) expand_view(out);

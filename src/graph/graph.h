@@ -260,7 +260,8 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
 typedef struct tsr__viewdim {
   int64_t start, step; /* step 0: repeated */
   int dim;
-  bool same; /* passed on as it is: both may be cut alike */
+  bool same;  /* passed on as it is: both may be cut alike */
+  bool again; /* a dim before it is read along `dim`, too: it is cut by other axes than that */
 } tsr__viewdim;
 
 /* Which elements of one operand a view shows, and where: low <= index < high, by dims of the
@@ -277,7 +278,7 @@ typedef struct tsr__viewing {
 } tsr__viewing;
 
 tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pad, tsr__view_concat,
-    tsr__view_reshape, tsr__view_roll, tsr__view_pick;
+    tsr__view_reshape, tsr__view_roll, tsr__view_pick, tsr__view_diagonal;
 /* Of operand `i` of a view. */
 tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
 
@@ -341,7 +342,8 @@ typedef struct tsr__factors {
   uint8_t kind[TSR__MAX_FACTORS];
   int64_t size[TSR__MAX_FACTORS];
   int8_t out[TSR_MAX_RANK]; /* factor of each dim of the result, or of all of several; -1: size 1 */
-  tsr__letter letter[32];   /* by the low bits of its character; first -1: not met */
+  int8_t also[TSR_MAX_RANK]; /* that may cut the dim further; -1: none */
+  tsr__letter letter[32];    /* by the low bits of its character; first -1: not met */
 } tsr__factors;
 
 void tsr__factors_of(const struct tsr__program *program, int node, tsr__factors *out);

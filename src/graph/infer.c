@@ -796,6 +796,25 @@ tsr_status tsr__shape_roll(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
   return TSR_OK;
 }
 
+tsr_status tsr__shape_diagonal(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
+{
+  const tsr__diagonal_attr *attr = asked_attr(op, ask);
+  const tsr__type *x = &in.at[0];
+  int d = (int)attr->dim;
+  bool fits = attr->dim >= 0 && attr->dim + 1 < x->rank;
+  if (fits && dim_of(x, d) == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
+  if (!fits || attr->offset < -x->dims[d] || attr->offset > x->dims[d + 1])
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_%s: %s has no diagonal %lld from dim %lld on; give one within it",
+                          tsr__ops[op].name, text_of(x).text, (long long)attr->offset,
+                          (long long)attr->dim);
+  *out = (tsr_shape){ .rank = x->rank - 1 };
+  for (int k = 0; k < out->rank; k++) out->dims[k] = dim_of(x, k < d ? k : k + 1);
+  out->dims[d] = tsr__diagonal_length(attr, x->dims[d], x->dims[d + 1]);
+  return TSR_OK;
+}
+
 tsr_status tsr__shape_pick(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                            tsr__error *error)
 {

@@ -73,6 +73,6 @@ tsr__shape_fn tsr__shape_element, tsr__shape_search, tsr__shape_reduce, tsr__sha
     tsr__shape_blocks, tsr__shape_call, tsr__shape_custom, tsr__shape_loop, tsr__shape_axis_all,
     tsr__shape_axis_own, tsr__shape_result, tsr__shape_slice, tsr__shape_dynamic_slice,
     tsr__shape_order, tsr__shape_broadcast, tsr__shape_pad, tsr__shape_reshape, tsr__shape_roll,
-    tsr__shape_pick, tsr__shape_concat;
+    tsr__shape_pick, tsr__shape_diagonal, tsr__shape_concat;
 
 #endif

@@ -13,7 +13,8 @@ _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_
 
 _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
                    sizeof(tsr__order_attr) == TSR_MAX_RANK &&
-                   sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK && sizeof(tsr__pick_attr) == 8,
+                   sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK && sizeof(tsr__pick_attr) == 8 &&
+                   sizeof(tsr__diagonal_attr) == 16,
                "nor in those of views");
 _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
                    sizeof(tsr__blocks_attr) == 32 * TSR_MAX_RANK,
@@ -34,6 +35,7 @@ static const tsr__scan_attr no_scan;
 static const tsr__sort_attr no_sort;
 static const tsr__roll_attr no_roll;
 static const tsr__pick_attr no_pick;
+static const tsr__diagonal_attr no_diagonal;
 static const tsr__tie_attr no_tie;
 static const tsr__index_attr no_index;
 static const tsr__place_attr no_place;
@@ -59,6 +61,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_SORT] = { sizeof no_sort, 0, &no_sort },
   [TSR__ATTR_ROLL] = { sizeof no_roll, 0, &no_roll },
   [TSR__ATTR_PICK] = { sizeof no_pick, sizeof no_pick.picks[0], &no_pick },
+  [TSR__ATTR_DIAGONAL] = { sizeof no_diagonal, 0, &no_diagonal },
   [TSR__ATTR_TIE] = { sizeof no_tie, 0, &no_tie },
   [TSR__ATTR_INDEX] = { sizeof no_index, 0, &no_index },
   [TSR__ATTR_PLACE] = { sizeof no_place, 0, &no_place },

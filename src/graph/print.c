@@ -156,6 +156,12 @@ static void add_roll(const tsr__program *program, const tsr__gnode *node, tsr__t
   tsr__text_add(out, ", dim %lld, by %lld", (long long)attr->dim, (long long)attr->count);
 }
 
+static void add_diagonal(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__diagonal_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", dim %lld, %lld aside", (long long)attr->dim, (long long)attr->offset);
+}
+
 /* "dim 0, 1..2 0 none": elements that follow each other as one. */
 static void add_pick(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
@@ -237,14 +243,15 @@ static void add_custom(const tsr__program *program, const tsr__gnode *node, tsr_
  * node is named (arg 1, %3#0); BLOCKS and AXIS are not shown. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
                                                     tsr__text *) = {
-  [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,
-  [TSR__ATTR_SLICE] = add_slice,     [TSR__ATTR_ORDER] = add_order,
-  [TSR__ATTR_PAD] = add_pad,         [TSR__ATTR_SPAN] = add_span,
-  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within,
-  [TSR__ATTR_SCAN] = add_scan,       [TSR__ATTR_SORT] = add_sort,
-  [TSR__ATTR_ROLL] = add_roll,       [TSR__ATTR_DOT] = add_dot,
-  [TSR__ATTR_TAP] = add_tap,         [TSR__ATTR_PICK] = add_pick,
-  [TSR__ATTR_NAME] = add_given_name, [TSR__ATTR_CUSTOM] = add_custom,
+  [TSR__ATTR_REDUCE] = add_reduce,     [TSR__ATTR_DIM] = add_dim,
+  [TSR__ATTR_SLICE] = add_slice,       [TSR__ATTR_ORDER] = add_order,
+  [TSR__ATTR_PAD] = add_pad,           [TSR__ATTR_SPAN] = add_span,
+  [TSR__ATTR_SCATTER] = add_scatter,   [TSR__ATTR_WITHIN] = add_within,
+  [TSR__ATTR_SCAN] = add_scan,         [TSR__ATTR_SORT] = add_sort,
+  [TSR__ATTR_ROLL] = add_roll,         [TSR__ATTR_DOT] = add_dot,
+  [TSR__ATTR_TAP] = add_tap,           [TSR__ATTR_PICK] = add_pick,
+  [TSR__ATTR_NAME] = add_given_name,   [TSR__ATTR_CUSTOM] = add_custom,
+  [TSR__ATTR_DIAGONAL] = add_diagonal,
 };
 
 /* ---- nodes ---- */

@@ -110,6 +110,25 @@ void tsr__view_pick(const tsr__program *program, const tsr__gnode *g, int i, tsr
   view->picked = d;
 }
 
+/* Both dims are read along one of the result:
+ *
+ *   offset 1, 3 x 4      element i of the diagonal is (0 + i, 1 + i) of the matrix
+ *   offset -1            (1 + i, 0 + i)
+ *
+ * The dims after the second one move up, and aligned at the last they are right already. */
+void tsr__view_diagonal(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+{
+  const tsr__diagonal_attr *attr = attr_of(program, g);
+  const tsr__gnode *in = &program->nodes[tsr__in(program, g, i)];
+  int d = (int)attr->dim;
+  int64_t down = attr->offset < 0 ? -attr->offset : 0;
+  for (int k = 0; k < d; k++) view->dims[k] = (tsr__viewdim){ .dim = k, .step = 1, .same = true };
+  bool all = in->dims[d] == g->dims[d];
+  view->dims[d] = (tsr__viewdim){ .dim = d, .start = down, .step = 1, .same = all };
+  view->dims[d + 1] =
+      (tsr__viewdim){ .dim = d, .start = down + attr->offset, .step = 1, .again = true };
+}
+
 /* ---- other shapes --------------------------------------------------------------------------- */
 
 /* The first dim from `d` on that is not 1. */
@@ -206,13 +225,15 @@ static bool borders_differ(const tsr__viewed *v)
 bool tsr__view_moves(const tsr__viewed *v)
 {
   /* Where nothing is cut each device has all of it: no element can lie elsewhere. */
-  if (!tsr__is_view(v->node->op) || !tsr__used_axes(v->to)) return false;
+  if (!tsr__is_view(v->node->op) || !(tsr__used_axes(v->to) | tsr__used_axes(v->from[0])))
+    return false;
   TSR_FOR_OPERANDS (v->program, v->node, i, o) {
     tsr__viewing view = tsr__view_of(v->program, v->node, i);
     if (view.linear) return borders_differ(v);
     for (int k = 0; k < v->program->nodes[o].rank; k++) {
       const tsr__viewdim *dim = &view.dims[k];
       if (dim->step && !dim->same && tsr__dim_axes(v->to, dim->dim)) return true;
+      if (dim->again && tsr__dim_axes(v->from[i], k)) return true;
     }
   }
   return false;

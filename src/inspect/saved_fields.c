@@ -40,6 +40,8 @@ FIELDS(roll_fields) = { FIELD(roll, dim, I64, 1, 0, LAST), FIELD(roll, count, I6
                         END };
 FIELDS(pick_fields) = { FIELD(pick, dim, I64, 1, 0, LAST),
                         FIELD(pick, picks, I32, 0, -1, INT32_MAX), END };
+FIELDS(diagonal_fields) = { FIELD(diagonal, dim, I64, 1, 0, LAST),
+                            FIELD(diagonal, offset, I64, 1, -FAR, FAR), END };
 FIELDS(index_fields) = { FIELD(index, index, INDEX, 1, 0, 1 << 20), END };
 FIELDS(place_fields) = { FIELD(place, why, I64, 1, 0, TSR__WHYS - 1), END };
 FIELDS(slice_fields) = { FIELD(slice, start, I64, TSR_MAX_RANK, -FAR, FAR),
@@ -85,16 +87,17 @@ FIELDS(no_fields) = { END };
 const tsr__field *tsr__fields_of(int family)
 {
   static const tsr__field *const tables[TSR__ATTR_FAMILIES] = {
-    [TSR__ATTR_NONE] = no_fields,       [TSR__ATTR_REDUCE] = reduce_fields,
-    [TSR__ATTR_DIM] = dim_fields,       [TSR__ATTR_SCAN] = scan_fields,
-    [TSR__ATTR_SORT] = sort_fields,     [TSR__ATTR_ROLL] = roll_fields,
-    [TSR__ATTR_INDEX] = index_fields,   [TSR__ATTR_SLICE] = slice_fields,
-    [TSR__ATTR_ORDER] = order_fields,   [TSR__ATTR_PAD] = pad_fields,
-    [TSR__ATTR_SPAN] = span_fields,     [TSR__ATTR_SCATTER] = scatter_fields,
-    [TSR__ATTR_WITHIN] = within_fields, [TSR__ATTR_DOT] = dot_fields,
-    [TSR__ATTR_LOOP] = loop_fields,     [TSR__ATTR_CUSTOM] = custom_fields,
-    [TSR__ATTR_PICK] = pick_fields,     [TSR__ATTR_TIE] = tie_fields,
-    [TSR__ATTR_PLACE] = place_fields,   [TSR__ATTR_NAME] = name_fields,
+    [TSR__ATTR_NONE] = no_fields,           [TSR__ATTR_REDUCE] = reduce_fields,
+    [TSR__ATTR_DIM] = dim_fields,           [TSR__ATTR_SCAN] = scan_fields,
+    [TSR__ATTR_SORT] = sort_fields,         [TSR__ATTR_ROLL] = roll_fields,
+    [TSR__ATTR_INDEX] = index_fields,       [TSR__ATTR_SLICE] = slice_fields,
+    [TSR__ATTR_ORDER] = order_fields,       [TSR__ATTR_PAD] = pad_fields,
+    [TSR__ATTR_SPAN] = span_fields,         [TSR__ATTR_SCATTER] = scatter_fields,
+    [TSR__ATTR_WITHIN] = within_fields,     [TSR__ATTR_DOT] = dot_fields,
+    [TSR__ATTR_LOOP] = loop_fields,         [TSR__ATTR_CUSTOM] = custom_fields,
+    [TSR__ATTR_PICK] = pick_fields,         [TSR__ATTR_TIE] = tie_fields,
+    [TSR__ATTR_PLACE] = place_fields,       [TSR__ATTR_NAME] = name_fields,
+    [TSR__ATTR_DIAGONAL] = diagonal_fields,
   };
   return tables[family];
 }

@@ -186,14 +186,18 @@ static void note_rows(const maker *m, int n, tsr__note *note)
 }
 
 /* The mesh axes along which a view's elements come to lie elsewhere. */
-static unsigned shifted_axes(const tsr__program *program, int n, const tsr_sharding *at)
+static unsigned shifted_axes(const tsr__program *program, int n, const tsr__viewed *viewed)
 {
   tsr__factors factors;
   unsigned axes = 0;
+  int8_t map[TSR_MAX_RANK];
   tsr__factors_of(program, n, &factors);
-  for (int d = 0; d < program->nodes[n].rank; d++)
-    if (factors.out[d] >= 0 && factors.kind[factors.out[d]] == TSR__FACTOR_PERMUTE)
-      axes |= tsr__dim_axes(at, d);
+  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
+    tsr__factors_in(&factors, i, map);
+    for (int d = 0; d < program->nodes[o].rank; d++)
+      if (map[d] >= 0 && factors.kind[map[d]] == TSR__FACTOR_PERMUTE)
+        axes |= tsr__dim_axes(viewed->from[i], d);
+  }
   return axes;
 }
 
@@ -205,7 +209,7 @@ static tsr_status note_shift(maker *m, int n, tsr__note *note)
     return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
   note->move = TSR__MOVE_EXCHANGE;
   note->cause = TSR__CAUSE_VIEW;
-  note->axes = (uint8_t)shifted_axes(&m->out->program, n, viewed.to);
+  note->axes = (uint8_t)shifted_axes(&m->out->program, n, &viewed);
   note->mesh = viewed.to->mesh;
   note->node = n;
   note->user = -1;

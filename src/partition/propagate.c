@@ -109,9 +109,16 @@ static int place_number(tsr__flow *flow, const tsr_sharding *place)
   return flow->place_count++;
 }
 
-/* The place whose dim d is cut like factor map[d]; `sums`: axes over which parts add up. */
-static uint16_t place_from_choice(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
-                                  unsigned sums)
+/* The factors that cut the dims of an array. Each dim has one, and may have one that cuts it
+ * further; -1 is none. */
+typedef struct cut_dims {
+  const int8_t *by, *further; /* `further` may be NULL */
+  int rank;
+} cut_dims;
+
+/* The place whose dims are cut as a choice cuts their factors; `sums`: axes over which parts add
+ * up. */
+static uint16_t place_from_choice(tsr__flow *flow, const choice *c, cut_dims dims, unsigned sums)
 {
   tsr_sharding out;
   if (!c->mesh) return 0;
@@ -121,8 +128,11 @@ static uint16_t place_from_choice(tsr__flow *flow, const choice *c, const int8_t
   out.unreduced = (uint8_t)sums;
   uint8_t used = 0;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
-    const tsr__axes *cut = d < rank && map[d] >= 0 ? &c->axes[map[d]] : NULL;
-    for (int i = 0; cut && i < cut->count; i++) out.axis[used++] = cut->axis[i];
+    int f = d < dims.rank ? dims.by[d] : -1;
+    int more = d < dims.rank && dims.further ? dims.further[d] : -1;
+    for (int i = 0; f >= 0 && i < c->axes[f].count; i++) out.axis[used++] = c->axes[f].axis[i];
+    for (int i = 0; more >= 0 && i < c->axes[more].count; i++)
+      out.axis[used++] = c->axes[more].axis[i];
     out.first[d + 1] = used;
   }
   return (uint16_t)place_number(flow, &out);
@@ -181,11 +191,13 @@ static void write_way_draft(tsr__flow *flow, int n, const choice *c)
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
   unsigned sums = c->sums & ~c->used;
-  way->at = place_from_choice(flow, c, c->terms->out, rank_of(flow, n), sums);
+  cut_dims result = { c->terms->out, c->terms->also, rank_of(flow, n) };
+  way->at = place_from_choice(flow, c, result, sums);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (!is_const(flow, o))
       way->need[i] =
-          place_from_choice(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
+          place_from_choice(flow, c, (cut_dims){ c->terms->in[i], NULL, rank_of(flow, o) },
+                            i == c->keeper ? sums : 0);
   for (int f = 0; f < c->terms->count; f++) {
     int kind = c->terms->kind[f];
     bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;

@@ -170,10 +170,15 @@ static void give_shift_piece(const look *l, int position, const range *part,
   for (int k = 0; k < rank; k++) {
     const tsr__viewdim *dim = &l->view.dims[k];
     if (!dim->step) continue;
+    int d = dim->dim;
     range have = held_range(l, k, position);
-    piece.from_dims[dim->dim] = have.end - have.start;
-    piece.from_start[dim->dim] = dim->start + dim->step * part[dim->dim].start - have.start;
-    piece.from_step[dim->dim] = dim->step;
+    /* Two neighbours that are read along one dim are one: all steps in the first are rows of the
+     * second. */
+    int64_t row = dim->again ? have.end - have.start : 0;
+    piece.from_dims[d] = row ? piece.from_dims[d] * row : have.end - have.start;
+    piece.from_start[d] =
+        piece.from_start[d] * row + dim->start + dim->step * part[d].start - have.start;
+    piece.from_step[d] = piece.from_step[d] * row + dim->step;
   }
   take->fn(take->user, &piece);
 }

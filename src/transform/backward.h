@@ -153,7 +153,7 @@ tsr__grad_fn tsr__grad_add, tsr__grad_sub, tsr__grad_mul, tsr__grad_div, tsr__gr
     tsr__grad_fmod, tsr__grad_pow, tsr__grad_extreme_of_two, tsr__grad_copysign, tsr__grad_atan2,
     tsr__grad_hypot, tsr__grad_logaddexp, tsr__grad_fma, tsr__grad_where;
 tsr__grad_fn tsr__grad_slice, tsr__grad_transpose, tsr__grad_broadcast, tsr__grad_pad,
-    tsr__grad_reshape, tsr__grad_roll, tsr__grad_pick, tsr__grad_concat;
+    tsr__grad_reshape, tsr__grad_roll, tsr__grad_pick, tsr__grad_diagonal, tsr__grad_concat;
 tsr__grad_fn tsr__grad_sum, tsr__grad_mean, tsr__grad_var, tsr__grad_std, tsr__grad_extreme,
     tsr__grad_prod;
 tsr__grad_fn tsr__grad_cumsum, tsr__grad_sort, tsr__grad_top_k, tsr__grad_scatter, tsr__grad_take,

@@ -125,6 +125,26 @@ void tsr__grad_reshape(const tsr__pull *p)
   tsr__give(p, 0, tsr_reshape_at(p->due, p->in[0]->shape, p->site));
 }
 
+/* Zeros but for the diagonal, which as a column between zeros broadcasts to the matrix. */
+void tsr__grad_diagonal(const tsr__pull *p)
+{
+  const tsr__diagonal_attr *attr = p->attr;
+  const tsr_shape *x = &p->in[0]->shape;
+  int d = (int)attr->dim, next = d + 1;
+  tsr_pad_args pad = { .size = sizeof pad, .x = p->due };
+  pad.low[d] = attr->offset < 0 ? -attr->offset : 0;
+  pad.high[d] = x->dims[d] - pad.low[d] - p->out->shape.dims[d];
+  array *column = tsr_expand_dims_at(tsr_pad_at(&pad, p->site), tsr_dims_of(&next, 1), p->site);
+  tsr_shape line[2] = { *x, *x };
+  for (int k = 0; k < x->rank; k++) line[0].dims[k] = k == d ? x->dims[k] : 1;
+  for (int k = 0; k < x->rank; k++) line[1].dims[k] = k == next ? x->dims[k] : 1;
+  tsr_sharding any = { .mesh = NULL };
+  array *row = tsr_iota_at(tsr__home(p->due), TSR_I64, line[0], d, any, p->site);
+  array *at = tsr_iota_at(tsr__home(p->due), TSR_I64, line[1], next, any, p->site);
+  row = tsr_add_at(row, tsr_operand_int(attr->offset), p->site);
+  tsr__give(p, 0, tsr__only(p, tsr_eq_at(row, tsr_operand_array(at), p->site), column));
+}
+
 /* Both operands are one. */
 void tsr__grad_roll(const tsr__pull *p)
 {

@@ -50,6 +50,7 @@ MADE(turned, tsr_transpose(tsr_slice(in[0], TSR_STEPS(TSR_END, TSR_END, -1))));
 MADE(steps, tsr_mul(tsr_slice(in[0], TSR_STEPS(1, TSR_END, 2), TSR_STEPS(TSR_END, 0, -2)), 3));
 MADE(shifted, tsr_roll(in[0], 1, 0));
 MADE(picked, tsr__pick_dim(in[0], 1, (const int32_t[]){ 1, -1, 0, 1 }, 4, TSR_HERE));
+MADE(diagonal, tsr_square(tsr_diag(in[0], 1)));
 MADE(padded, tsr_pad(in[0], .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(tsr_max(in[1]))));
 MADE(cut, tsr_pad(in[0], .low = { -1, 1 }, .high = { 2, -1 }, .interior = { 1, 1 },
                   .value = TSR_OPERAND(tsr_max(in[1]))));
@@ -167,25 +168,25 @@ SCATTERED(put_min, MIN);
 #name, make_##name, count, least, most, TSR__OP_LEAF \
   }
 static const row by_hand[] = {
-  ROW(digamma, 1, 0.7, 4),    ROW(relu, 1, 0.5, 2),        ROW(square, 1, -2, 2),
-  ROW(cube, 1, -2, 2),        ROW(where, 3, -2, 2),        ROW(turned, 1, -2, 2),
-  ROW(steps, 1, -2, 2),       ROW(shifted, 1, -2, 2),      ROW(picked, 1, -2, 2),
-  ROW(padded, 2, -2, 2),      ROW(cut, 2, -2, 2),          ROW(joined, 2, -2, 2),
-  ROW(reshaped, 1, -2, 2),    ROW(widened, 2, -2, 2),      ROW(narrow, 2, -2, 2),
-  ROW(sum, 2, -2, 2),         ROW(mean, 2, -2, 2),         ROW(masked, 2, 0, 3),
-  ROW(var, 1, -2, 2),         ROW(std, 1, -2, 2),          ROW(prod, 1, -2, 2),
-  ROW(prods, 2, 0.5, 1.5),    ROW(max, 1, -2, 2),          ROW(min, 1, -2, 2),
-  ROW(matmul, 2, -2, 2),      ROW(gram, 2, -2, 2),         ROW(vdot, 2, -2, 2),
-  ROW(outer, 2, -2, 2),       ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),
-  ROW(cumprod, 1, -2, 2),     ROW(cumprod_back, 1, -2, 2), ROW(cummax, 1, -2, 2),
-  ROW(cummin, 1, -2, 2),      ROW(sort, 1, -2, 2),         ROW(top_k, 1, -2, 2),
-  ROW(take, 2, -2, 2),        ROW(fetched, 1, -2, 2),      ROW(along, 2, -2, 2),
-  ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),          ROW(put_sum, 3, -2, 2),
-  ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),      ROW(put_min, 3, -2, 2),
-  ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),       ROW(like, 2, -2, 2),
-  ROW(moved, 2, -2, 2),       ROW(cut_out, 2, -2, 2),      ROW(written, 2, -2, 2),
-  ROW(repeated, 1, -2, 2),    ROW(chosen, 2, -2, 2),       ROW(ruled, 2, -2, 2),
-  ROW(shown, 1, -2, 2),
+  ROW(digamma, 1, 0.7, 4), ROW(relu, 1, 0.5, 2),       ROW(square, 1, -2, 2),
+  ROW(cube, 1, -2, 2),     ROW(where, 3, -2, 2),       ROW(turned, 1, -2, 2),
+  ROW(steps, 1, -2, 2),    ROW(shifted, 1, -2, 2),     ROW(picked, 1, -2, 2),
+  ROW(diagonal, 1, -2, 2), ROW(padded, 2, -2, 2),      ROW(cut, 2, -2, 2),
+  ROW(joined, 2, -2, 2),   ROW(reshaped, 1, -2, 2),    ROW(widened, 2, -2, 2),
+  ROW(narrow, 2, -2, 2),   ROW(sum, 2, -2, 2),         ROW(mean, 2, -2, 2),
+  ROW(masked, 2, 0, 3),    ROW(var, 1, -2, 2),         ROW(std, 1, -2, 2),
+  ROW(prod, 1, -2, 2),     ROW(prods, 2, 0.5, 1.5),    ROW(max, 1, -2, 2),
+  ROW(min, 1, -2, 2),      ROW(matmul, 2, -2, 2),      ROW(gram, 2, -2, 2),
+  ROW(vdot, 2, -2, 2),     ROW(outer, 2, -2, 2),       ROW(softmax, 1, -2, 2),
+  ROW(cumsum, 1, -2, 2),   ROW(cumprod, 1, -2, 2),     ROW(cumprod_back, 1, -2, 2),
+  ROW(cummax, 1, -2, 2),   ROW(cummin, 1, -2, 2),      ROW(sort, 1, -2, 2),
+  ROW(top_k, 1, -2, 2),    ROW(take, 2, -2, 2),        ROW(fetched, 1, -2, 2),
+  ROW(along, 2, -2, 2),    ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),
+  ROW(put_sum, 3, -2, 2),  ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
+  ROW(put_min, 3, -2, 2),  ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),
+  ROW(like, 2, -2, 2),     ROW(moved, 2, -2, 2),       ROW(cut_out, 2, -2, 2),
+  ROW(written, 2, -2, 2),  ROW(repeated, 1, -2, 2),    ROW(chosen, 2, -2, 2),
+  ROW(ruled, 2, -2, 2),    ROW(shown, 1, -2, 2),
 };
 
 enum { BY_HAND = sizeof by_hand / sizeof *by_hand, MOST = 3 };

@@ -133,6 +133,12 @@ static tsr_array *rolled(tsr_array *a, tsr_array *b)
   return tsr_roll(a, 3, 0);
 }
 
+static tsr_array *diagonal(tsr_array *a, tsr_array *b)
+{
+  (void)b;
+  return tsr_diag(a, 1);
+}
+
 static tsr_array *joined(tsr_array *a, tsr_array *b)
 {
   return tsr_concat((tsr_array *[]){ a, b }, 2, 0);
@@ -172,6 +178,7 @@ static const struct {
   { TSR__OP_PAD, NONE, padded },
   { TSR__OP_RESHAPE, NONE, reshaped },
   { TSR__OP_ROLL, NONE, rolled },
+  { TSR__OP_DIAGONAL, NONE, diagonal },
   { TSR__OP_CONCAT, LIKE, joined },
   { TSR__OP_IOTA, NONE, counted },
 };

@@ -408,6 +408,15 @@ static tsr_array *draw_pick(world *w, tsr__op op)
               &(tsr__ask){ .attr = attr, .attr_bytes = tsr__pick_bytes(count) });
 }
 
+static tsr_array *draw_diagonal(world *w, tsr__op op)
+{
+  if (w->base.rank < 2) return NULL;
+  int dim = (int)draw(w, 0, w->base.rank - 2);
+  tsr__ask ask = { TSR__ATTR(tsr__diagonal_attr, .dim = dim,
+                             .offset = draw(w, -w->base.dims[dim], w->base.dims[dim + 1])) };
+  return make(w, op, TSR__IN(operand(w, draw_dtype(w, op), w->base)), &ask);
+}
+
 static tsr_array *draw_concat(world *w, tsr__op op)
 {
   if (!w->base.rank) return NULL;

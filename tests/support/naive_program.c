@@ -661,6 +661,14 @@ static int viewed(const tsr__program *program, const tsr__gnode *g, const int64_
         from[d] = (index[d] + size - shift) % size;
       }
       break;
+    case TSR__OP_DIAGONAL: {
+      const tsr__diagonal_attr *by = attr;
+      if (d > by->dim) from[d + 1] = index[d];
+      if (d != by->dim) break;
+      from[d] = index[d] - (by->offset < 0 ? by->offset : 0);
+      from[d + 1] = from[d] + by->offset;
+      break;
+    }
     case TSR__OP_PICK:
       if (d == tsr__dim_of(program, g)) {
         from[d] = ((const tsr__pick_attr *)attr)->picks[index[d]];
