@@ -273,18 +273,17 @@ static tsr_array *contract(const einsum *e, const labelled *a, const labelled *b
   return tsr__contract(&c, e->site);
 }
 
-/* A diagonal is a product with 1, which changes nothing. Asked of the operand alone: a label twice
- * in one term means equal indices. */
+/* A label twice in one term means equal indices: both dims become one, their diagonal. Asked of the
+ * operand alone, before it meets others. */
 static void take_diagonals(const einsum *e, labelled *x)
 {
-  labelled one = { .rank = 0 }, out = { .rank = 0 };
   for (int d = 0; d < x->rank; d++)
-    if (!times(&out, x->label[d])) out.label[out.rank++] = x->label[d];
-  if (out.rank == x->rank || x->x->inert) return;
-  tsr_scalar number = e->dtype == TSR_BOOL ? tsr_scalar_bool(true) : tsr_scalar_int(1);
-  one.x = tsr__number_node(tsr__home_of(e->in), number, e->dtype, "tsr_einsum", e->site);
-  out.x = contract(e, x, &one, &out);
-  *x = out;
+    for (int k = x->rank - 1; k > d; k--) {
+      if (x->label[k] != x->label[d]) continue;
+      x->x = tsr__diagonal(tsr__move_dim(x->x, k, d + 1, e->site), d, 0, e->site);
+      x->rank--;
+      memmove(x->label + k, x->label + k + 1, (size_t)(x->rank - k) * sizeof *x->label);
+    }
 }
 
 /* Whether a label of x is nobody's else. */
@@ -293,13 +292,10 @@ static bool alone(const einsum *e, int label, const labelled *other)
   return !e->uses[label] && (!other || !times(other, label));
 }
 
-/* Sums over the dims that nobody else has, of diagonals too; the dtype stays. */
+/* Sums over the dims that nobody else has; the dtype stays. */
 static void sum_alone(const einsum *e, labelled *x, const labelled *other)
 {
-  /* A diagonal first: a sum over both of its dims would count what is beside it. */
   int dims[TSR_MAX_RANK], count = 0, rank = 0;
-  for (int d = 0; d < x->rank; d++)
-    if (alone(e, x->label[d], other) && times(x, x->label[d]) > 1) take_diagonals(e, x);
   for (int d = 0; d < x->rank; d++) {
     uint8_t label = x->label[d];
     if (alone(e, label, other)) dims[count++] = d;
@@ -367,14 +363,9 @@ static bool join(einsum *e, labelled *a, labelled *b, bool last)
         "two operands together have %d dims, at most %d are possible; give them in another "
         "order",
         out.rank, TSR_MAX_RANK);
-  if (meets(e, a, b)) {
-    out.x = contract(e, a, b, &out);
-  } else {
-    /* Nothing is summed: a product of elements, which fuses with what is around it. */
-    take_diagonals(e, a);
-    take_diagonals(e, b);
-    out.x = tsr_mul_at(spread(e, a, &out), tsr_operand_array(spread(e, b, &out)), e->site);
-  }
+  if (meets(e, a, b)) out.x = contract(e, a, b, &out);
+  /* Nothing is summed: a product of elements, which fuses with what is around it. */
+  else out.x = tsr_mul_at(spread(e, a, &out), tsr_operand_array(spread(e, b, &out)), e->site);
   *a = out;
   return true;
 }
@@ -389,18 +380,20 @@ static tsr_array *evaluate(einsum *e, labelled *operands)
 {
   int count = e->args.count;
   labelled *a = &operands[0];
+  /* Before the sums: what is summed early must be summed in the dtype of the result. */
+  for (int i = 0; i < count; i++) {
+    operands[i].x = tsr_cast_at(operands[i].x, e->dtype, e->site);
+    take_diagonals(e, &operands[i]);
+  }
   /* `uses` is what is left for others: operand 0 is at hand from the start, so it is never
    * counted. */
   count_uses(e, &e->result, 1);
   for (int i = 1; i < count; i++) count_uses(e, &operands[i], 1);
-  /* Before the sums: what is summed early must be summed in the dtype of the result. */
-  for (int i = 0; i < count; i++) operands[i].x = tsr_cast_at(operands[i].x, e->dtype, e->site);
   for (int i = 1; i < count; i++) {
     count_uses(e, &operands[i], -1);
     if (!join(e, a, &operands[i], i == count - 1)) return NULL;
   }
   if (count > 1) return a->x;
-  take_diagonals(e, a);
   sum_alone(e, a, NULL);
   return spread(e, a, &e->result);
 }

@@ -81,6 +81,12 @@ static tsr_array *diagonal(const call *c, tsr_array *x)
   return tsr_diag(x, c->low - c->high);
 }
 
+static tsr_array *by_letters(const call *c, tsr_array *x)
+{
+  (void)c;
+  return tsr_einsum("ii->i", x);
+}
+
 /* ---- among places, which the rows of x are dealt to ---- */
 
 static tsr_array *permute_here(tsr_scope *s, tsr_array *const *in, void *user)
@@ -146,13 +152,13 @@ static const struct {
   tsr_array *(*make)(const call *c, tsr_array *x);
   bool places;
 } kinds[] = {
-  { "slice", sliced, false },       { "flip", flipped, false },
-  { "roll", rolled, false },        { "pad", padded, false },
-  { "concat", doubled, false },     { "transpose", turned, false },
-  { "split", split, false },        { "ravel", merged, false },
-  { "reshape", reshaped, false },   { "diag", diagonal, false },
-  { "ppermute", permuted, true },   { "all_to_all", exchanged, true },
-  { "all_gather", gathered, true },
+  { "slice", sliced, false },        { "flip", flipped, false },
+  { "roll", rolled, false },         { "pad", padded, false },
+  { "concat", doubled, false },      { "transpose", turned, false },
+  { "split", split, false },         { "ravel", merged, false },
+  { "reshape", reshaped, false },    { "diag", diagonal, false },
+  { "einsum", by_letters, false },   { "ppermute", permuted, true },
+  { "all_to_all", exchanged, true }, { "all_gather", gathered, true },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -294,6 +300,7 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
   int kind = (int)test_range(&rng, 0, KINDS - 1), places = (int)tsr_mesh_axis_size(mesh, "x");
   t = (trial){ .seed = seed, .s = tsr_scope_open(rt), .dtype = dtypes[test_range(&rng, 0, 3)] };
   t.shape = TSR_SHAPE(test_range(&rng, 4, 24), test_range(&rng, 4, 24));
+  if (kinds[kind].make == by_letters) t.shape.dims[1] = t.shape.dims[0];
   if (kinds[kind].places) t.shape.dims[0] = places * places * test_range(&rng, 1, 2);
   t.from = kinds[kind].places ? tsr_on(mesh, "x") : some_spec(&rng, mesh, 2);
   t.call = draw_call(&rng, &t, kind, mesh);
