@@ -241,6 +241,24 @@ static bool removes_dims(const tsr__opinfo *row)
   return row->attr == TSR__ATTR_REDUCE;
 }
 
+/* A fold of one dim and several has a second factor, which cuts the second of these, and the one
+ * dim further: places along two axes become places along both.
+ *
+ *   [2,4,5]@(x,y) -> [8,5]@(x+y)     factor 0: 2 against 8, cut by (x)      2: 4, cut by (y) */
+static void cut_further(tsr__factors *f, const tsr__gnode *in, const tsr__fold *fold)
+{
+  const tsr__gnode *out = f->node;
+  bool joins = fold->from.next >= 0 && fold->to.next < 0;
+  if (!joins && !(fold->to.next >= 0 && fold->from.next < 0)) return;
+  int64_t major = joins ? in->dims[fold->from.dim] : out->dims[fold->to.dim];
+  int64_t next = joins ? in->dims[fold->from.next] : out->dims[fold->to.next];
+  tsr__further *further = joins ? &f->further[fold->to.dim] : &f->further_in[fold->from.dim];
+  if (major > INT32_MAX) return;
+  further->factor = add_factor(f, TSR__FACTOR_PERMUTE, next);
+  further->single = (int32_t)major;
+  if (!joins) f->out[fold->to.next] = (int8_t)further->factor;
+}
+
 /* Each fold is a factor of its major dims. Where they differ borders may: then elements move. */
 static void expand_folds(tsr__factors *f)
 {
@@ -248,23 +266,28 @@ static void expand_folds(tsr__factors *f)
   const tsr__gnode *in = &f->program->nodes[tsr__in(f->program, f->node, 0)];
   int count = tsr__folds_of(in, f->node, folds);
   for (int k = 0; k < count; k++) {
-    bool same = folds[k].from_inner == folds[k].to_inner;
+    bool same = folds[k].from.inner == folds[k].to.inner;
     /* Factor k is fold k: of [12, 5] -> [4, 3, 5] factor 0 is 12 against 4, and 5 passes. Minor
      * dims of a fold have no factor, so they are whole. */
-    f->out[folds[k].to] = (int8_t)add_factor(f, same ? TSR__FACTOR_PASS : TSR__FACTOR_PERMUTE,
-                                             f->node->dims[folds[k].to]);
+    f->out[folds[k].to.dim] = (int8_t)add_factor(f, same ? TSR__FACTOR_PASS : TSR__FACTOR_PERMUTE,
+                                                 f->node->dims[folds[k].to.dim]);
   }
+  for (int k = 0; k < count; k++) cut_further(f, in, &folds[k]);
 }
 
 static void map_folds(const tsr__factors *f, const tsr__gnode *in, int8_t *map)
 {
   tsr__fold folds[TSR_MAX_RANK];
   int count = tsr__folds_of(in, f->node, folds);
-  for (int k = 0; k < count; k++) map[folds[k].from] = (int8_t)k;
+  for (int k = 0; k < count; k++) {
+    map[folds[k].from.dim] = (int8_t)k;
+    int further = f->further[folds[k].to.dim].factor;
+    if (folds[k].from.next >= 0 && further >= 0) map[folds[k].from.next] = (int8_t)further;
+  }
 }
 
 /* Factor d is dim d of the result. Along one that an operand does not just pass on elements come to
- * lie elsewhere. Of two dims that are read along one the second has a factor of its own.
+ * lie elsewhere. If two dims are read along one, the second has a factor of its own.
  *
  *   diagonal of [8,8]@(x,y)     operand [0,1]     result [0], cut by (x) and then by (y) */
 static void expand_view(tsr__factors *f)
@@ -279,8 +302,8 @@ static void expand_view(tsr__factors *f)
     for (int k = 0; k < f->program->nodes[o].rank; k++) {
       const tsr__viewdim *dim = &view.dims[k];
       if (dim->again)
-        f->also[dim->dim] =
-            (int8_t)add_factor(f, TSR__FACTOR_PERMUTE, f->program->nodes[o].dims[k]);
+        f->further[dim->dim].factor =
+            add_factor(f, TSR__FACTOR_PERMUTE, f->program->nodes[o].dims[k]);
       /* One operand that does not pass it on is enough: all of them are cut alike. */
       else if (dim->step && !dim->same) f->kind[dim->dim] = TSR__FACTOR_PERMUTE;
     }
@@ -292,7 +315,7 @@ static void map_view(const tsr__factors *f, int i, int rank, int8_t *map)
   tsr__viewing view = tsr__view_of(f->program, f->node, i);
   for (int k = 0; k < rank; k++) {
     const tsr__viewdim *dim = &view.dims[k];
-    if (dim->again) map[k] = f->also[dim->dim];
+    if (dim->again) map[k] = (int8_t)f->further[dim->dim].factor;
     else map[k] = dim->step ? (int8_t)dim->dim : -1;
   }
 }
@@ -336,7 +359,8 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   out->program = program;
   out->node = &program->nodes[node];
   memset(out->out, -1, sizeof out->out);
-  memset(out->also, -1, sizeof out->also);
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    out->further[d] = out->further_in[d] = (tsr__further){ .factor = -1 };
   memset(out->letter, -1, sizeof out->letter);
   const tsr__opinfo *row = &tsr__ops[out->node->op];
   if (tsr__is_view(out->node->op)) expand_view(out);

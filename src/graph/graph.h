@@ -282,21 +282,27 @@ tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pa
 /* Of operand `i` of a view. */
 tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
 
+/* The dims of a fold in one of its shapes. */
+typedef struct tsr__fold_side {
+  int8_t dim, next;          /* the major dim, and the one after it; -1: there is one alone */
+  int64_t inner, next_inner; /* elements behind an index along them, in the fold */
+} tsr__fold_side;
+
 /* Dims of two shapes with as many elements that become each other: [12, 5] and [4, 3, 5] have the
  * folds 12 -> 4, 3 and 5 -> 5. The first dims of a fold are its major ones; dims of size 1 are in
- * none. Cut along its major dims alone, a fold is a range on both sides. */
+ * none. Cut along its major dims alone, a fold is a range on both sides; and so it is if the next
+ * dim is cut, too, and devices have one index of the major one each. */
 typedef struct tsr__fold {
-  int8_t from, to;              /* the major dims */
-  int64_t from_inner, to_inner; /* elements behind an index along them, in the fold */
-  int64_t size;                 /* elements in all */
+  tsr__fold_side from, to;
+  int64_t size; /* elements in all */
 } tsr__fold;
 
 /* Of the shapes of a reshape's operand and result: how many, in order; 0 without elements. */
 int tsr__folds_of(const struct tsr__gnode *from, const struct tsr__gnode *to,
                   tsr__fold out[TSR_MAX_RANK]);
 
-/* The part of a fold that a position holds: along its dim `dim`, `inner` elements an index. */
-tsr__span tsr__fold_span(const tsr_sharding *at, int dim, int64_t inner, int64_t size,
+/* The part of a fold that a position holds. */
+tsr__span tsr__fold_span(const tsr_sharding *at, const tsr__fold_side *side, int64_t size,
                          int position);
 
 /* How a view and its operands lie: by the operand's place, its sharding. */
@@ -335,6 +341,12 @@ typedef struct tsr__letter {
   int8_t first, span;
 } tsr__letter;
 
+/* A factor that cuts a dim further than the dim's own factor does; -1: none. `single`: only if that
+ * cuts so many elements into single ones; 0: whatever it does. */
+typedef struct tsr__further {
+  int32_t factor, single;
+} tsr__further;
+
 typedef struct tsr__factors {
   const struct tsr__program *program;
   const struct tsr__gnode *node;
@@ -342,8 +354,8 @@ typedef struct tsr__factors {
   uint8_t kind[TSR__MAX_FACTORS];
   int64_t size[TSR__MAX_FACTORS];
   int8_t out[TSR_MAX_RANK]; /* factor of each dim of the result, or of all of several; -1: size 1 */
-  int8_t also[TSR_MAX_RANK]; /* that may cut the dim further; -1: none */
-  tsr__letter letter[32];    /* by the low bits of its character; first -1: not met */
+  tsr__further further[TSR_MAX_RANK], further_in[TSR_MAX_RANK]; /* of the result, of operand 0 */
+  tsr__letter letter[32]; /* by the low bits of its character; first -1: not met */
 } tsr__factors;
 
 void tsr__factors_of(const struct tsr__program *program, int node, tsr__factors *out);

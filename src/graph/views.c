@@ -138,6 +138,17 @@ static int next_dim(const tsr__gnode *g, int d)
   return d;
 }
 
+/* How many elements an index of the major dims stands for: of the first equal on both sides exactly
+ * where these are of one size. */
+static void measure_side(tsr__fold_side *side, const tsr__gnode *g, int last, int64_t size)
+{
+  side->inner = size / g->dims[side->dim];
+  int next = next_dim(g, side->dim + 1);
+  if (next > last) return;
+  side->next = (int8_t)next;
+  side->next_inner = side->inner / g->dims[next];
+}
+
 int tsr__folds_of(const tsr__gnode *from, const tsr__gnode *to, tsr__fold out[TSR_MAX_RANK])
 {
   /* Both shapes are walked at once, and the side whose product is less takes its next dim. Equal
@@ -152,27 +163,35 @@ int tsr__folds_of(const tsr__gnode *from, const tsr__gnode *to, tsr__fold out[TS
   while (i < from->rank && j < to->rank) {
     tsr__fold *fold = &out[count++];
     int64_t left = from->dims[i], right = to->dims[j];
-    fold->from = (int8_t)i;
-    fold->to = (int8_t)j;
+    fold->from = (tsr__fold_side){ .dim = (int8_t)i, .next = -1 };
+    fold->to = (tsr__fold_side){ .dim = (int8_t)j, .next = -1 };
     while (left != right) {
       if (left < right) left *= from->dims[++i];
       else right *= to->dims[++j];
     }
     fold->size = left;
-    /* How many elements an index of the major dim stands for: equal on both sides exactly where
-     * the major dims are of one size. */
-    fold->from_inner = left / from->dims[fold->from];
-    fold->to_inner = left / to->dims[fold->to];
+    measure_side(&fold->from, from, i, left);
+    measure_side(&fold->to, to, j, left);
     i = next_dim(from, i + 1);
     j = next_dim(to, j + 1);
   }
   return count;
 }
 
-tsr__span tsr__fold_span(const tsr_sharding *at, int dim, int64_t inner, int64_t size, int position)
+static bool next_is_cut(const tsr_sharding *at, const tsr__fold_side *side)
 {
-  tsr__span span = tsr__dim_span(at, dim, size / inner, position);
-  return (tsr__span){ span.start * inner, span.length * inner };
+  return side->next >= 0 && tsr__dim_axes(at, side->next);
+}
+
+tsr__span tsr__fold_span(const tsr_sharding *at, const tsr__fold_side *side, int64_t size,
+                         int position)
+{
+  int64_t inner = side->inner;
+  tsr__span span = tsr__dim_span(at, side->dim, size / inner, position);
+  if (!next_is_cut(at, side)) return (tsr__span){ span.start * inner, span.length * inner };
+  tsr__span next = tsr__dim_span(at, side->next, inner / side->next_inner, position);
+  return (tsr__span){ span.start * inner + next.start * side->next_inner,
+                      span.length * next.length * side->next_inner };
 }
 
 /* Dims of size 1 that come or go are an affine map, and cost nothing under any operation. */
@@ -211,10 +230,11 @@ static bool borders_differ(const tsr__viewed *v)
   int count = tsr__folds_of(in, v->node, folds);
   for (int k = 0; k < count; k++) {
     const tsr__fold *f = &folds[k];
-    if (f->from_inner == f->to_inner || !tsr__dim_axes(v->to, f->to)) continue;
+    if (f->from.inner == f->to.inner) continue;
+    if (!tsr__dim_axes(v->to, f->to.dim) && !next_is_cut(v->to, &f->to)) continue;
     for (int p = 0; p < tsr__positions(v->to); p++) {
-      tsr__span a = tsr__fold_span(v->from[0], f->from, f->from_inner, f->size, p);
-      tsr__span b = tsr__fold_span(v->to, f->to, f->to_inner, f->size, p);
+      tsr__span a = tsr__fold_span(v->from[0], &f->from, f->size, p);
+      tsr__span b = tsr__fold_span(v->to, &f->to, f->size, p);
       /* What is empty may begin anywhere. */
       if (a.length != b.length || (a.length && a.start != b.start)) return true;
     }

@@ -49,7 +49,8 @@ typedef struct tsr__terms {
   bool plain; /* the types of few operands give all of its shape: its terms and ways are kept */
   uint8_t count;
   uint8_t kind[TSR__MAX_FACTORS];
-  int8_t out[TSR_MAX_RANK], also[TSR_MAX_RANK];
+  int8_t out[TSR_MAX_RANK];
+  tsr__further further[TSR_MAX_RANK], further_in[TSR_MAX_RANK];
   int8_t in[][TSR_MAX_RANK]; /* by operand */
 } tsr__terms;
 

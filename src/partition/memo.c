@@ -143,7 +143,8 @@ static const tsr__terms *share_terms(memo *m, tsr__terms *terms)
     if (other->operands == terms->operands && other->count == terms->count &&
         !memcmp(other->kind, terms->kind, sizeof terms->kind) &&
         !memcmp(other->out, terms->out, sizeof terms->out) &&
-        !memcmp(other->also, terms->also, sizeof terms->also) &&
+        !memcmp(other->further, terms->further, sizeof terms->further) &&
+        !memcmp(other->further_in, terms->further_in, sizeof terms->further_in) &&
         !memcmp(other->in, terms->in, bytes))
       return other;
   terms->next = m->different;
@@ -171,7 +172,8 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   for (int f = 0; f < factors.count && is_made_view(flow, n); f++)
     if (terms->kind[f] == TSR__FACTOR_PERMUTE) terms->kind[f] = TSR__FACTOR_REPLICATE;
   memcpy(terms->out, factors.out, sizeof terms->out);
-  memcpy(terms->also, factors.also, sizeof terms->also);
+  memcpy(terms->further, factors.further, sizeof terms->further);
+  memcpy(terms->further_in, factors.further_in, sizeof terms->further_in);
   for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
   terms->operands = node->in_count;
   terms->plain = is_plain_node(flow, n);

@@ -112,7 +112,8 @@ static int place_number(tsr__flow *flow, const tsr_sharding *place)
 /* The factors that cut the dims of an array. Each dim has one, and may have one that cuts it
  * further; -1 is none. */
 typedef struct cut_dims {
-  const int8_t *by, *further; /* `further` may be NULL */
+  const int8_t *by;
+  const tsr__further *further; /* may be NULL */
   int rank;
 } cut_dims;
 
@@ -129,7 +130,7 @@ static uint16_t place_from_choice(tsr__flow *flow, const choice *c, cut_dims dim
   uint8_t used = 0;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     int f = d < dims.rank ? dims.by[d] : -1;
-    int more = d < dims.rank && dims.further ? dims.further[d] : -1;
+    int more = d < dims.rank && dims.further ? dims.further[d].factor : -1;
     for (int i = 0; f >= 0 && i < c->axes[f].count; i++) out.axis[used++] = c->axes[f].axis[i];
     for (int i = 0; more >= 0 && i < c->axes[more].count; i++)
       out.axis[used++] = c->axes[more].axis[i];
@@ -182,6 +183,35 @@ static uint16_t count_choice_parts(const choice *c)
   return (uint16_t)(parts < UINT16_MAX ? parts : UINT16_MAX);
 }
 
+/* The number of leading axes that cut a factor into so many parts; -1: none do. */
+static int axes_for(const choice *c, int factor, int64_t parts)
+{
+  const tsr__axes *axes = &c->axes[factor];
+  int64_t made = 1;
+  int count = 0;
+  while (count < axes->count && made < parts) made *= c->mesh->sizes[axes->axis[count++]];
+  return made == parts ? count : -1;
+}
+
+/* Axes beyond those that cut a factor into single elements cut the factor that cuts its dim
+ * further; that is not cut if no axes do.
+ *
+ *   [8] -> [2,4], x=2, y=4     8 is cut by (x,y): 2 gets (x), 4 gets (y)
+ *                              by (y) or (y,x): 2 gets these, 4 none */
+static void settle_further(choice *c, const int8_t *by, const tsr__further *further)
+{
+  for (int d = 0; d < TSR_MAX_RANK && c->mesh; d++) {
+    if (further[d].factor < 0 || !further[d].single) continue;
+    tsr__axes *first = &c->axes[by[d]], *then = &c->axes[further[d].factor], rest = *then;
+    int count = axes_for(c, by[d], further[d].single);
+    then->count = 0;
+    for (int i = count; count >= 0 && i < first->count; i++)
+      then->axis[then->count++] = first->axis[i];
+    for (int i = 0; count >= 0 && i < rest.count; i++) then->axis[then->count++] = rest.axis[i];
+    if (count >= 0) first->count = (uint8_t)count;
+  }
+}
+
 /* Writes the way that a choice leads to into the draft. An axis that cuts a factor cannot at once
  * be one over which its parts add up. A constant has no place: its need stays 0, which means
  * none. */
@@ -191,13 +221,13 @@ static void write_way_draft(tsr__flow *flow, int n, const choice *c)
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
   unsigned sums = c->sums & ~c->used;
-  cut_dims result = { c->terms->out, c->terms->also, rank_of(flow, n) };
+  cut_dims result = { c->terms->out, c->terms->further, rank_of(flow, n) };
   way->at = place_from_choice(flow, c, result, sums);
-  TSR_FOR_OPERANDS (flow->program, node, i, o)
+  TSR_FOR_OPERANDS (flow->program, node, i, o) {
+    cut_dims operand = { c->terms->in[i], i ? NULL : c->terms->further_in, rank_of(flow, o) };
     if (!is_const(flow, o))
-      way->need[i] =
-          place_from_choice(flow, c, (cut_dims){ c->terms->in[i], NULL, rank_of(flow, o) },
-                            i == c->keeper ? sums : 0);
+      way->need[i] = place_from_choice(flow, c, operand, i == c->keeper ? sums : 0);
+  }
   for (int f = 0; f < c->terms->count; f++) {
     int kind = c->terms->kind[f];
     bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;
@@ -435,6 +465,8 @@ static const tsr__way *answer_question(tsr__flow *flow, int n, const tsr__questi
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
   }
+  settle_further(&c, q->terms->out, q->terms->further);
+  if (q->terms->operands) settle_further(&c, q->terms->in[0], q->terms->further_in);
   write_way_draft(flow, n, &c);
   tsr__memo_keep_way(flow, n, q, flow->draft);
   return flow->failed ? NULL : flow->draft;

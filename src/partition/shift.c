@@ -62,7 +62,7 @@ static range held_range(const look *l, int k, int position)
 {
   const tsr__fold *fold = &l->folds[k];
   if (!l->view.linear) return range_of_span(tsr__dim_span(l->from, k, l->in->dims[k], position));
-  return range_of_span(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
+  return range_of_span(tsr__fold_span(l->from, &fold->from, fold->size, position));
 }
 
 static void start_look(look *l, const tsr__viewed *v, int i)
@@ -86,9 +86,8 @@ static bool look_from(look *l, int position)
   bool any = true;
   for (int d = 0; d < l->rank; d++) {
     const tsr__fold *fold = &l->folds[d];
-    tsr__span span = l->view.linear
-                         ? tsr__fold_span(v->to, fold->to, fold->to_inner, fold->size, position)
-                         : tsr__dim_span(v->to, d, v->node->dims[d], position);
+    tsr__span span = l->view.linear ? tsr__fold_span(v->to, &fold->to, fold->size, position)
+                                    : tsr__dim_span(v->to, d, v->node->dims[d], position);
     l->own[d] = range_of_span(span);
     l->want[d] = l->own[d];
     if (!l->view.linear)
@@ -188,22 +187,55 @@ typedef struct part_range {
   int64_t first, last;
 } part_range;
 
-/* The parts of dim k that may show wanted elements: those with the first and the last index shown,
- * and all between; of a repeated dim, all parts. */
+/* The parts of an operand along walked dim k: those of a dim, or of a fold, whose parts along its
+ * next dim follow each other within each part of the major one. */
+static int64_t next_parts(const look *l, int k)
+{
+  int next = l->view.linear ? l->folds[k].from.next : -1;
+  return next < 0 ? 1 : tsr__dim_parts(l->from, next);
+}
+
+static int64_t count_walked_parts(const look *l, int k)
+{
+  int d = l->view.linear ? l->folds[k].from.dim : k;
+  return tsr__dim_parts(l->from, d) * next_parts(l, k);
+}
+
+/* The number of the part that has an index along walked dim k. */
+static int64_t part_with(const look *l, int k, int64_t index)
+{
+  const tsr__fold *fold = &l->folds[k];
+  const tsr__fold_side *side = &fold->from;
+  if (!l->view.linear) return tsr__part_with(l->from, k, l->in->dims[k], index);
+  int64_t part = tsr__part_with(l->from, side->dim, fold->size / side->inner, index / side->inner);
+  if (next_parts(l, k) == 1) return part;
+  return part * next_parts(l, k) + tsr__part_with(l->from, side->next,
+                                                  side->inner / side->next_inner,
+                                                  index % side->inner / side->next_inner);
+}
+
+/* The offset of the position of a part. */
+static int part_offset(const look *l, int k, int64_t part)
+{
+  int64_t parts = next_parts(l, k);
+  if (!l->view.linear) return tsr__part_offset(l->from, k, part);
+  int offset = tsr__part_offset(l->from, l->folds[k].from.dim, part / parts);
+  if (parts == 1) return offset;
+  return offset + tsr__part_offset(l->from, l->folds[k].from.next, part % parts);
+}
+
+/* The parts of walked dim k that may show wanted elements: those with the first and the last index
+ * shown, and all between; of a repeated dim, all parts. */
 static part_range parts_shown(const look *l, int k)
 {
   const tsr__viewdim *dim = &l->view.dims[k];
-  const tsr__fold *fold = &l->folds[k];
-  int d = l->view.linear ? fold->from : k;
-  int64_t inner = l->view.linear ? fold->from_inner : 1;
-  int64_t size = l->view.linear ? fold->size / inner : l->in->dims[k];
-  if (!dim->step) return (part_range){ 0, tsr__dim_parts(l->from, d) - 1 };
+  int64_t size = l->view.linear ? l->folds[k].size : l->in->dims[k];
+  if (!dim->step) return (part_range){ 0, count_walked_parts(l, k) - 1 };
   int64_t one = dim->start + dim->step * l->want[dim->dim].start;
   int64_t other = dim->start + dim->step * (l->want[dim->dim].end - 1);
-  int64_t low = (one < other ? one : other) / inner, high = (one < other ? other : one) / inner;
+  int64_t low = one < other ? one : other, high = one < other ? other : one;
   TSR_INVARIANT(low >= 0 && high < size); /* an operand is wanted where it shows something */
-  return (part_range){ tsr__part_with(l->from, d, size, low),
-                       tsr__part_with(l->from, d, size, high) };
+  return (part_range){ part_with(l, k, low), part_with(l, k, high) };
 }
 
 /* Gives the pieces of the parts in a range of each walked dim. A leader is the sum of the offsets
@@ -216,8 +248,7 @@ static void give_parts(const look *l, const part_range *parts, int own, const ts
   for (int k = 0; k < rank; k++) at[k] = parts[k].first;
   for (int k = 0; k >= 0;) {
     int p = 0;
-    for (k = 0; k < rank; k++)
-      p += tsr__part_offset(l->from, l->view.linear ? l->folds[k].from : k, at[k]);
+    for (k = 0; k < rank; k++) p += part_offset(l, k, at[k]);
     if (position_has_range(l, p, part)) give_shift_piece(l, p == leader ? own : p, part, take);
     for (k = rank - 1; k >= 0 && ++at[k] > parts[k].last; k--) at[k] = parts[k].first;
   }

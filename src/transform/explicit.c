@@ -200,7 +200,8 @@ static int reshaped_dim(const walk *w, int node, int operand, int dim)
   const tsr__gnode *from = &w->program->nodes[operand], *to = &w->program->nodes[node];
   int count = tsr__folds_of(from, to, folds);
   for (int k = 0; k < count; k++)
-    if (folds[k].from == dim && divides(w, node, operand, dim, folds[k].to)) return folds[k].to;
+    if (folds[k].from.dim == dim && divides(w, node, operand, dim, folds[k].to.dim))
+      return folds[k].to.dim;
   return -1;
 }
 

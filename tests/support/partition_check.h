@@ -57,7 +57,8 @@ static inline void check_alignment(const tsr__program *p, int n)
       for (int d = 0; d < p->nodes[in].rank; d++) {
         int f = map[d], at = -1, first = -1;
         bool apart = false; /* cut in the result after another dim, if at all */
-        for (int k = 0; k < g->rank && f >= 0; k++) apart |= factors.also[k] == f;
+        for (int k = 0; k < g->rank && f >= 0; k++) apart |= factors.further[k].factor == f;
+        apart |= !i && factors.further_in[d].factor >= 0;
         if (apart) continue;
         if (f >= 0 && factors.kind[f] == TSR__FACTOR_MEET) {
           unsigned cut = p->nodes[in].dims[d] ? tsr__dim_axes(check_place(p, in), d) : 0;
