@@ -78,6 +78,8 @@ typedef struct tsr_mesh_opts {
                                 * the torus is that of one process's part of the mesh */
   double axis_bytes_per_s[TSR_MAX_AXES]; /* bytes per second that a device receives along each axis,
                                           * 1 to 1e15 in whole bytes; 0 for all axes = not given */
+  double flops_per_s; /* flops per second of a device, 1 to 9e15 in whole flops, beside speeds of
+                       * axes; 0 = 128 in the time of a byte along the fastest axis */
 } tsr_mesh_opts;
 
 /* Returns a mesh made from text such as "data=4,model=2", over the first 8 devices in order. Never
@@ -88,7 +90,11 @@ typedef struct tsr_mesh_opts {
  * "data=4@25e9,model=2@900e9" also gives the bytes per second that a device receives along each
  * axis; all axes have a speed, or no axis has one. The planner then counts the time of a move in
  * the place of its bytes, and explanations name the time. Speeds change plans, and results no more
- * than another sharding may. Meshes that differ in a speed are different meshes. Local. */
+ * than another sharding may. Meshes that differ in a speed are different meshes.
+ *
+ * The planner also counts products of arrays that several devices make alike: 128 flops weigh as
+ * much as a byte along the fastest axis. "data=4@25e9,model=2@900e9;flops=312e12" gives the flops
+ * per second of a device in their place; without speeds of axes that is an error. Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Returns a mesh made from options; otherwise as tsr_mesh_make. With a torus, the last axis of the

@@ -4,9 +4,9 @@
  *                             4 5 6 7      coordinate of x 1
  *
  * Meshes are immutable and kept by the runtime; equal ones are one object, so that shardings
- * compare by pointer. A mesh may name the speed of each axis; the planner reads speeds, and nothing
- * else does. Good meshes are numbered in order of making: since all processes run the
- * same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
+ * compare by pointer. A mesh may name the speed of each axis and of its devices; the planner reads
+ * speeds, and nothing else does. Good meshes are numbered in order of making: since all processes
+ * run the same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
  * error every use reports; equal errors are kept once, and of different ones MOST_BAD. */
 #include <stdio.h>
 
@@ -21,6 +21,7 @@ struct draft {
   size_t lengths[TSR_MAX_AXES];
   int64_t sizes[TSR_MAX_AXES];
   int64_t speeds[TSR_MAX_AXES]; /* bytes per second; 0: not given */
+  int64_t flops;                /* per second; 0: not given */
   const int *devices;           /* NULL: 0, 1, 2, ... */
   int device_count;
   bool abstract, missing, own;
@@ -59,7 +60,7 @@ static const tsr_mesh crowd_of_specs = { .text = (char *)"", .error = (tsr__erro
 
 /* The grammar, of which blanks may stand between any two words:
  *
- *   mesh    axis (',' axis)*       at most TSR_MAX_AXES
+ *   mesh    axis (',' axis)* (';' 'flops' '=' speed)?       at most TSR_MAX_AXES
  *   axis    name '=' size ('@' speed)?
  *   speed   digits ('.' digits)? ('e' digits)?
  *
@@ -87,18 +88,19 @@ static bool read_size(const char **at, int64_t *out)
   return true;
 }
 
-/* The largest speed, so that the ratio of two speeds times 64 fits 63 bits. */
+/* The largest speeds, of axes so that the ratio of two times 64 fits 63 bits. */
 #define MOST_SPEED INT64_C(1000000000000000)
+#define MOST_FLOPS INT64_C(9000000000000000)
 
 /* Adds a digit to a speed, which sticks at one more than the largest. */
 static int64_t add_digit(int64_t speed, char digit)
 {
-  return speed > MOST_SPEED / 10 ? MOST_SPEED + 1 : speed * 10 + (digit - '0');
+  return speed > MOST_FLOPS / 10 ? MOST_FLOPS + 1 : speed * 10 + (digit - '0');
 }
 
-/* Reads a speed in whole bytes per second, by integers alone: 12.5e9 is 125 and eight zeros. False
- * where no digit stands, or a fraction of a byte is left. Too large a speed becomes one more than
- * the largest. */
+/* Reads a speed in whole bytes or flops per second, by integers alone: 12.5e9 is 125 and eight
+ * zeros. False where no digit stands, or a fraction is left. Too large a speed becomes one more
+ * than the largest; a written 0 becomes -1, as it is no speed that is left out. */
 static bool read_speed(const char **at, int64_t *out)
 {
   const char *p = *at;
@@ -117,10 +119,10 @@ static bool read_speed(const char **at, int64_t *out)
   }
   for (; after > zeros && speed % 10 == 0; after--) speed /= 10;
   if (after > zeros) return false;
-  for (int64_t i = after; i < zeros && speed && speed <= MOST_SPEED; i++)
+  for (int64_t i = after; i < zeros && speed && speed <= MOST_FLOPS; i++)
     speed = add_digit(speed, '0');
   *at = p;
-  *out = speed;
+  *out = speed ? speed : -1;
   return true;
 }
 
@@ -144,6 +146,21 @@ static tsr_status too_many_axes(const struct draft *draft, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EARG, "mesh \"%s\": more than %d axes; a mesh has 1 to %d",
                         draft->text, TSR_MAX_AXES, TSR_MAX_AXES);
+}
+
+/* Reads ";flops=312e12", which may come after the axes. */
+static tsr_status read_flops(const char *from, struct draft *draft, tsr__error *error)
+{
+  static const char name[] = "flops";
+  const char *at = skip_blanks(from + 1);
+  if (strncmp(at, name, sizeof name - 1)) return expected(draft, from, "',' or the end", error);
+  at = skip_blanks(at + sizeof name - 1);
+  if (*at != '=') return expected(draft, at, "'=' and a speed", error);
+  at = skip_blanks(at + 1);
+  if (!read_speed(&at, &draft->flops))
+    return expected(draft, at, "a speed in whole flops per second, such as 312e12", error);
+  at = skip_blanks(at);
+  return *at ? expected(draft, at, "the end", error) : TSR_OK;
 }
 
 /* Names point into the text, which outlives the draft. */
@@ -172,12 +189,12 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
       at = skip_blanks(at + 1);
       if (!read_speed(&at, &draft->speeds[a]))
         return expected(draft, at, "a speed in whole bytes per second, such as 25e9", error);
-      if (!draft->speeds[a]) draft->speeds[a] = -1; /* a written 0 is no speed that is left out */
     }
     /* Counted once it is whole, as messages of what follows do not list axes. */
     draft->axis_count = a + 1;
     at = skip_blanks(at);
     if (!*at) return TSR_OK;
+    if (*at == ';') return read_flops(at, draft, error);
     if (*at != ',') return expected(draft, at, "',' or the end", error);
     at++;
   }
@@ -197,12 +214,12 @@ static void write_draft(struct draft *draft)
   tsr__quote(text, n, draft->text);
 }
 
-/* A speed of options in whole bytes: 0 where none is given, -1 where it is out of range. */
-static int64_t speed_of(double bytes_per_s)
+/* A speed of options in whole units: 0 where none is given, -1 where it is out of range. */
+static int64_t speed_of(double per_s, int64_t most)
 {
-  if (bytes_per_s == 0) return 0;
-  bool fits = bytes_per_s >= 1 && bytes_per_s <= (double)MOST_SPEED; /* false for NaN */
-  return fits ? (int64_t)bytes_per_s : -1;
+  if (per_s == 0) return 0;
+  bool fits = per_s >= 1 && per_s <= (double)most; /* false for NaN */
+  return fits ? (int64_t)per_s : -1;
 }
 
 static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, struct draft *draft,
@@ -230,8 +247,9 @@ static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, str
     draft->names[a] = opts->names[a];
     draft->lengths[a] = strlen(opts->names[a]);
     draft->sizes[a] = opts->sizes[a];
-    draft->speeds[a] = speed_of(opts->axis_bytes_per_s[a]);
+    draft->speeds[a] = speed_of(opts->axis_bytes_per_s[a], MOST_SPEED);
   }
+  draft->flops = speed_of(opts->flops_per_s, MOST_FLOPS);
   write_draft(draft);
   return TSR_OK;
 }
@@ -306,6 +324,22 @@ static tsr_status check_speed(const struct draft *draft, int axis, tsr__error *e
                         tsr__quote(draft->names[first], draft->lengths[first], other));
 }
 
+/* Flops weigh against bytes: without speeds of axes there is nothing to weigh them with. */
+static tsr_status check_flops(const struct draft *draft, tsr__error *error)
+{
+  if (draft->flops < 0 || draft->flops > MOST_FLOPS)
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\": the flops of a device are out of range; they are 1 to 9e15 "
+                          "per second",
+                          draft->text);
+  if (!draft->flops || draft->speeds[0]) return TSR_OK;
+  return tsr__error_set(
+      error, TSR_EARG,
+      "mesh \"%s\": devices have flops per second, but axes have no speed; give a "
+      "speed to each axis as well",
+      draft->text);
+}
+
 /* Sets the device count: the product of the sizes, which the runtime must have. */
 static tsr_status check_count(const tsr__topology *topology, struct draft *draft, tsr__error *error)
 {
@@ -365,7 +399,7 @@ static tsr_status check_draft(const tsr__topology *topology, struct draft *draft
   for (int a = 0; a < draft->axis_count; a++)
     if (check_name(draft, a, error) || check_size(draft, a, error) || check_speed(draft, a, error))
       return error->status;
-  if (check_count(topology, draft, error)) return error->status;
+  if (check_flops(draft, error) || check_count(topology, draft, error)) return error->status;
   /* In this order each check may rely on those before: the devices' list has as many as the
    * count says. */
   return check_devices(topology, draft, error);
@@ -392,6 +426,7 @@ static uint64_t draft_hash(const struct draft *draft)
     hash = tsr__hash(&draft->sizes[a], sizeof draft->sizes[a], hash);
     if (draft->speeds[a]) hash = tsr__hash(&draft->speeds[a], sizeof draft->speeds[a], hash);
   }
+  if (draft->flops) hash = tsr__hash(&draft->flops, sizeof draft->flops, hash);
   for (int p = 0; !draft->abstract && p < draft->device_count; p++) {
     int id = draft_device(draft, p);
     hash = tsr__hash(&id, sizeof id, hash);
@@ -404,7 +439,7 @@ static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
 {
   if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count ||
       mesh->abstract != draft->abstract || mesh->missing != draft->missing ||
-      mesh->own != draft->own)
+      mesh->own != draft->own || mesh->flops_per_s != draft->flops)
     return false;
   for (int a = 0; a < draft->axis_count; a++)
     if (mesh->sizes[a] != draft->sizes[a] || mesh->bytes_per_s[a] != draft->speeds[a] ||
@@ -436,8 +471,8 @@ static size_t write_speed(int64_t speed, char out[32])
  * again. */
 static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
 {
-  /* A name of 31 bytes, '=', 19 digits, '@', a speed of 20 and ',' an axis. */
-  char text[TSR_MAX_AXES * 80], speed[32];
+  /* A name of 31 bytes, '=', 19 digits, '@', a speed of 20 and ',' an axis; the flops. */
+  char text[TSR_MAX_AXES * 80 + 40], speed[32];
   size_t n = 0;
 
   text[0] = '\0';
@@ -446,6 +481,10 @@ static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
     if (mesh->bytes_per_s[a]) write_speed(mesh->bytes_per_s[a], speed);
     n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%lld%s%s", a ? "," : "", mesh->names[a],
                           (long long)mesh->sizes[a], *speed ? "@" : "", speed);
+  }
+  if (mesh->flops_per_s) {
+    write_speed(mesh->flops_per_s, speed);
+    n += (size_t)snprintf(text + n, sizeof text - n, ";flops=%s", speed);
   }
   char *out = tsr__new(heap, n + 1);
   if (out) memcpy(out, text, n + 1);
@@ -471,6 +510,7 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
   uint32_t stride = 1;
 
   mesh->axis_count = draft->axis_count;
+  mesh->flops_per_s = draft->flops;
   mesh->own = draft->own;
   mesh->missing = draft->missing;
   for (int a = draft->axis_count - 1; a >= 0; a--) {
@@ -716,6 +756,7 @@ tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *d
   struct draft draft = { .axis_count = mesh->axis_count, .devices = devices, .own = true };
 
   draft.device_count = 1;
+  draft.flops = mesh->flops_per_s;
   for (int a = 0; a < mesh->axis_count; a++) {
     draft.names[a] = mesh->names[a];
     draft.lengths[a] = mesh->lengths[a];
@@ -798,6 +839,7 @@ static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
     opts.sizes[a] = a == cut->axis ? cut->count : mesh->sizes[a];
     opts.axis_bytes_per_s[a] = (double)mesh->bytes_per_s[a]; /* exact: below 2^53 */
   }
+  opts.flops_per_s = (double)mesh->flops_per_s;
   opts.devices = devices;
   opts.abstract = mesh->abstract;
   tsr_mesh *out =

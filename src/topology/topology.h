@@ -206,6 +206,7 @@ struct tsr_mesh {
   uint32_t strides[TSR_MAX_AXES];    /* positions between neighbours along an axis */
   uint8_t lengths[TSR_MAX_AXES];     /* of the names */
   int64_t bytes_per_s[TSR_MAX_AXES]; /* the speed of each axis; 0 for all: the mesh names none */
+  int64_t flops_per_s;               /* the speed of a device; 0: the mesh names none */
   uint8_t slowest[TSR_MAX_AXES];     /* the axes from the slowest to the fastest */
   int device_count;
   int *devices; /* row-major; NULL when abstract */
@@ -238,6 +239,17 @@ tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__
 static inline bool tsr__mesh_has_speeds(const tsr_mesh *mesh)
 {
   return mesh && mesh->bytes_per_s[0];
+}
+
+/* The flops of a device in the time of a byte along the fastest axis. A core of a CPU makes some
+ * twenty, other kinds of devices hundreds or thousands: where a mesh does not say, a number between
+ * them is taken. */
+enum { TSR__FLOPS_PER_BYTE = 128 };
+
+static inline double tsr__mesh_flops_per_byte(const tsr_mesh *mesh)
+{
+  if (!mesh || !mesh->flops_per_s) return TSR__FLOPS_PER_BYTE;
+  return (double)mesh->flops_per_s / (double)mesh->bytes_per_s[mesh->slowest[mesh->axis_count - 1]];
 }
 
 /* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */

@@ -42,6 +42,7 @@ static void check_good(tsr_runtime *rt, const tsr_mesh *mesh, uint8_t order)
     opts.names[i] = tsr_mesh_axis_name(mesh, i);
     opts.sizes[i] = tsr_mesh_axis_size(mesh, opts.names[i]);
     opts.axis_bytes_per_s[i] = (double)mesh->bytes_per_s[i];
+    opts.flops_per_s = (double)mesh->flops_per_s;
     REQUIRE(opts.sizes[i] >= 1);
     count *= opts.sizes[i];
   }

@@ -204,6 +204,9 @@ TEST(axes_have_speeds)
     { "x=2@12.5e9,y=4@1234567890", "x=2@12.5e9,y=4@1.23456789e9" },
     { "x=2@1,y=4@1e15", "x=2@1,y=4@1e15" },
     { "x=2@999,y=4@1000", "x=2@999,y=4@1e3" },
+    { "x=2@25e9,y=4@900e9;flops=312e12", "x=2@25e9,y=4@900e9;flops=312e12" },
+    { "x=8@1 ; flops = 1", "x=8@1;flops=1" },
+    { "x=8@1e9;flops=8999999999999999", "x=8@1e9;flops=8.999999999999999e15" },
     { "x=2@1.50e1,y=4@1.00", "x=2@15,y=4@1" },
     { "x=2@1000000000000000,y=4@00012e00", "x=2@1e15,y=4@12" },
     { "x=2@1001,y=4@999999999999999", "x=2@1.001e3,y=4@999.999999999999e12" },
@@ -237,6 +240,21 @@ TEST(speeds_belong_to_the_mesh)
   CHECK_I64(tsr_mesh_make(rt, "x=2@9,y=2@3,z=2@3")->slowest[0], 1);
   CHECK_STR(tsr_mesh_text(tsr_mesh_sub(mesh, "y", 1, 2)), "x=2@25e9,y=2@900e9");
   CHECK_STR(tsr_mesh_text(tsr_mesh_sub(tsr_mesh_abstract(rt, "x=9@7"), "x", 3, 2)), "x=2@7");
+  /* Flops are part of it. */
+  opts.flops_per_s = 312e12;
+  tsr_mesh *fast = tsr_mesh_make_with(rt, &opts);
+  CHECK(fast != mesh && fast == tsr_mesh_make(rt, "x=2@25e9,y=4@900e9;flops=312e12"));
+  CHECK_STR(tsr_mesh_text(tsr_mesh_sub(fast, "y", 1, 2)), "x=2@25e9,y=2@900e9;flops=312e12");
+  CHECK(tsr__mesh_flops_per_byte(fast) == 312e12 / 900e9);
+  CHECK(tsr__mesh_flops_per_byte(mesh) == 128 && tsr__mesh_flops_per_byte(plain) == 128);
+  static const double wrong[] = { -1, 0.5, 1e16, NAN, INFINITY };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    opts.flops_per_s = wrong[i];
+    CHECK_STR(tsr_mesh_message(tsr_mesh_make_with(rt, &opts)),
+              "mesh \"x=2,y=4\": the flops of a device are out of range; they are 1 to 9e15 per "
+              "second");
+  }
+  opts.flops_per_s = 0;
   /* An older caller's struct ends before the speeds. */
   opts.size = offsetof(tsr_mesh_opts, axis_bytes_per_s);
   CHECK(tsr_mesh_make_with(rt, &opts) == plain);
@@ -261,6 +279,8 @@ TEST(a_process_has_its_part_of_the_speeds)
   CHECK(tsr__topology_spread(rt, 2, 1));
   CHECK_STR(tsr_mesh_text(tsr_mesh_local(tsr_mesh_make(rt, "x=2@1e9,y=4@30e9"))),
             "x=1@1e9,y=4@30e9");
+  CHECK_STR(tsr_mesh_text(tsr_mesh_local(tsr_mesh_make(rt, "x=2@1e9,y=4@30e9;flops=1e12"))),
+            "x=1@1e9,y=4@30e9;flops=1e12");
   tsr_runtime_close(rt);
 }
 
@@ -371,6 +391,31 @@ TEST(bad_meshes_say_what_is_wrong)
       "mesh \"x=2@5,y=2\": axis 'y' has no speed, but axis 'x' has one; give a speed to each axis "
       "or to none",
       TSR_EARG },
+    { "x=2;flops=1e12",
+      "mesh \"x=2;flops=1e12\": devices have flops per second, but axes have no speed; give a "
+      "speed to each axis as well",
+      TSR_EARG },
+    { "x=2@5;flops=0",
+      "mesh \"x=2@5;flops=0\": the flops of a device are out of range; they are 1 to 9e15 per "
+      "second",
+      TSR_EARG },
+    { "x=2@5;flops=1e16",
+      "mesh \"x=2@5;flops=1e16\": the flops of a device are out of range; they are 1 to 9e15 per "
+      "second",
+      TSR_EARG },
+    { "x=2@5;flops 3",
+      "mesh \"x=2@5;flops 3\": expected '=' and a speed, found '3'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@5;flops=fast",
+      "mesh \"x=2@5;flops=fast\": expected a speed in whole flops per second, such as 312e12, "
+      "found "
+      "'fast'; write axes as \"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x=2@5;flops=3,y=2@5",
+      "mesh \"x=2@5;flops=3,y=2@5\": expected the end, found ',y=2@5'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
     { "x=2,x=2", "mesh \"x=2,x=2\": two axes are called 'x'; give each its own name", TSR_EARG },
     { "x=4,y=4",
       "mesh \"x=4,y=4\" needs 16 devices; the runtime has 8: make the mesh smaller or "
