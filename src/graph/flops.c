@@ -33,9 +33,10 @@ double tsr__flops_operand(const tsr__program *program, int node, bool local)
   return (double)tsr__node_elements(program, operand, local);
 }
 
-/* The sizes of a product's indices, from any operand that has them. A sharded index is as long
- * as the first position's part. */
-static void index_sizes(const tsr__program *program, int node, bool local, double sizes[32])
+/* The sizes of a product's indices, from any operand that has them. An index that `places` (NULL:
+ * all is whole) cut is as long as the first position's part. */
+static void index_sizes(const tsr__program *program, int node, const tsr_sharding *const places[3],
+                        double sizes[32])
 {
   const tsr__gnode *g = &program->nodes[node];
   const tsr__dot_attr *attr = tsr__dot_of(program, g);
@@ -43,25 +44,34 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
   const int nodes[3] = { tsr__in(program, g, 0), tsr__in(program, g, 1), node };
   for (int i = 0; i < 3; i++) {
     const tsr__gnode *of = &program->nodes[nodes[i]];
-    const tsr_sharding *at = &program->shardings[of->sharding];
+    const tsr_sharding *at = places && places[i]->mesh ? places[i] : NULL;
     for (int d = 0; d < of->rank; d++) {
+      int64_t size = of->dims[d] < 0 ? 0 : of->dims[d];
       /* A dim of the left operand along windows is no index of its own. */
       if (!indices[i][d] || (!i && attr->window[d])) continue;
-      bool cut = local && at->mesh;
-      sizes[indices[i][d] & 31] =
-          (double)(cut ? tsr__dim_span(at, d, of->dims[d], 0).length : of->dims[d]);
+      sizes[indices[i][d] & 31] = (double)(at ? tsr__dim_span(at, d, size, 0).length : size);
     }
   }
+}
+
+double tsr__flops_dot_at(const tsr__program *program, int node, const tsr_sharding *const at[3])
+{
+  double sizes[32], flops = 2;
+  for (int i = 0; i < 32; i++) sizes[i] = 1;
+  index_sizes(program, node, at, sizes);
+  for (int i = 0; i < 32; i++) flops *= sizes[i];
+  return flops;
 }
 
 /* One multiplication and one addition for each combination of indices. A product in parts has
  * the devices as one more dim, which multiplies nothing. */
 double tsr__flops_dot(const tsr__program *program, int node, bool local)
 {
-  double sizes[32], flops = 2;
-  const tsr__dot_attr *attr = tsr__dot_of(program, &program->nodes[node]);
-  for (int i = 0; i < 32; i++) sizes[i] = 1;
-  index_sizes(program, node, local, sizes);
-  for (int i = 0; i < 32; i++) flops *= sizes[i];
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr__dot_attr *attr = tsr__dot_of(program, g);
+  const int nodes[3] = { tsr__in(program, g, 0), tsr__in(program, g, 1), node };
+  const tsr_sharding *at[3];
+  for (int i = 0; i < 3; i++) at[i] = &program->shardings[program->nodes[nodes[i]].sharding];
+  double flops = tsr__flops_dot_at(program, node, local ? at : NULL);
   return !local && attr->parts ? flops / (double)attr->parts : flops;
 }

@@ -620,6 +620,9 @@ int64_t tsr__node_device_bytes(const tsr__program *program, int node);
 /* The column FLOPS: one for each element of the result; for each of operand 0; a multiplication and
  * an addition for each combination of a product's indices. */
 tsr__flops_fn tsr__flops_result, tsr__flops_operand, tsr__flops_dot;
+/* The flops of a product at its first position, if its operands and its result lay at `at`; NULL:
+ * of all of it. */
+double tsr__flops_dot_at(const tsr__program *program, int node, const tsr_sharding *const at[3]);
 
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
