@@ -16,8 +16,8 @@
 #include "partition/flow.h"
 
 /* The cost of a byte along the fastest axis, before common factors are removed, and the most that a
- * byte costs. One more collective takes 10 us: devices start it and wait for each other. */
-enum { UNIT = 64, MOST_COST = 1 << 30, STEPS_PER_S = 100000 };
+ * byte costs. */
+enum { UNIT = 64, MOST_COST = 1 << 30 };
 
 /* ---- costs ---- */
 
@@ -104,7 +104,7 @@ int64_t tsr__flow_cost(const tsr__flow *flow, const tsr__crossed *crossed)
  *   900e9 bytes/s   9e6 bytes in 10 us, for each device of the mesh */
 int64_t tsr__flow_step_cost(const tsr__flow *flow, const tsr_mesh *mesh)
 {
-  return multiply_cost(multiply_cost(flow->fastest / STEPS_PER_S, flow->byte_cost),
+  return multiply_cost(multiply_cost(flow->fastest / TSR__STEPS_PER_S, flow->byte_cost),
                        mesh->device_count);
 }
 

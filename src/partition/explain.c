@@ -26,15 +26,15 @@ const char *tsr__move_name(int move)
   return move_names[move];
 }
 
-static void add_axes(const tsr__note *note, tsr__text *out)
+/* " over x=2,y=4" */
+static void add_axes(const tsr_mesh *mesh, unsigned axes, tsr__text *out)
 {
   int many = 0;
-  if (!note->mesh || !note->axes) return;
+  if (!mesh || !axes) return;
   tsr__text_add(out, " over ");
-  for (int a = 0; a < note->mesh->axis_count; a++)
-    if (note->axes >> a & 1)
-      tsr__text_add(out, "%s%s=%lld", many++ ? "," : "", note->mesh->names[a],
-                    (long long)note->mesh->sizes[a]);
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (axes >> a & 1)
+      tsr__text_add(out, "%s%s=%lld", many++ ? "," : "", mesh->names[a], (long long)mesh->sizes[a]);
 }
 
 /* "%3 f64[8]@(x)", with the number that tsr_dump gives; inserted nodes have no number. */
@@ -343,6 +343,28 @@ static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, 
                   (long long)note->cheaper_bytes);
 }
 
+/* Adds the work that each device makes though others make it as well, and the spec that would share
+ * it. */
+static void add_repeated_work(const tsr__partitioned *parts, const tsr__repeated *r, tsr__text *out)
+{
+  const tsr__program *program = &parts->program;
+  const tsr_mesh *mesh = program->shardings[program->nodes[r->of].sharding].mesh;
+  bool loop = r->node != r->of;
+  tsr__text_add(out, "repeated work");
+  add_axes(mesh, r->axes, out);
+  tsr__text_add(out, ": %lld flops, the same on each of these devices\n    because ",
+                (long long)r->flops);
+  if (loop) add_named(program, r->node, "the loop", out);
+  else add_who(program, r->node, out);
+  tsr__text_add(out, loop ? " reads one slice of dim 0 per step of " : " makes ");
+  add_node_type(parts, r->of, out);
+  if (r->count > 1) tsr__text_add(out, " and %d more of its kind", r->count - 1);
+  tsr__text_add(out, "\n    shared: %s with spec %s", loop ? "reshard it" : "constrain it",
+                r->spec);
+  if (r->bytes >= 0) tsr__text_add(out, ", which moves %lld bytes", (long long)r->bytes);
+  tsr__text_add(out, "\n");
+}
+
 /* Adds "in each of 100 steps of scan at file.c:12:", then the region's explanation, indented. */
 static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *params, tsr__text *out)
 {
@@ -391,7 +413,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     /* Such a note is explained with its leader, under one heading, as both are one collective. */
     if (note->lead != i) continue;
     tsr__text_add(out, "%s", move_names[note->move]);
-    add_axes(note, out);
+    add_axes(note->mesh, note->axes, out);
     tsr__text_add(out, ": ");
     add_note_bytes(partitioned, i, counted, out);
     tsr__text_add(out, "\n");
@@ -400,6 +422,8 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
       add_why(partitioned, &partitioned->notes[k], out);
   }
   add_total_time(partitioned, out);
+  for (int i = 0; i < partitioned->repeated_count; i++)
+    add_repeated_work(partitioned, &partitioned->repeated[i], out);
   for (int i = 0; i < partitioned->inner_count; i++) add_inner(partitioned, i, params, out);
 }
 

@@ -60,12 +60,19 @@ enum tsr__carriage { TSR__CARRY_BYTES, TSR__CARRY_NONE, TSR__CARRY_REMADE };
 /* Changes of a node: the list of its ways or their order, their bytes, a want of a fixed node. */
 enum tsr__change { TSR__CHANGED_WAYS = 1, TSR__CHANGED_BYTES = 2, TSR__CHANGED_WANTS = 4 };
 
+/* The search for ways that share work among devices which would each make all of it. A plan is
+ * made with it and, if it found any, without it; the cheaper plan is taken (partition.c). */
+typedef struct tsr__sharing {
+  bool found;
+} tsr__sharing;
+
 typedef struct tsr__flow {
   const tsr__program *program;
   tsr__arena *arena;
-  unsigned manual;      /* manual axes: of every mesh, bit a = its axis a */
-  tsr_sharding *places; /* distinct places */
-  bool *full;           /* by place: it uses all axes of its mesh */
+  unsigned manual;       /* manual axes: of every mesh, bit a = its axis a */
+  tsr__sharing *sharing; /* ways that share work among devices; NULL: none is looked for */
+  tsr_sharding *places;  /* distinct places */
+  bool *full;            /* by place: it uses all axes of its mesh */
   int place_count, place_room;
   struct tsr__rate *rates; /* the meshes with speeds */
   int64_t byte_cost;       /* a byte on a mesh without speeds, or along the fastest axis */
@@ -83,6 +90,7 @@ typedef struct tsr__flow {
   uint8_t *ragged;      /* its rows lie as a filter left them */
   uint8_t *carry;       /* tsr__carriage */
   uint8_t *changed;     /* tsr__change since its users looked last */
+  uint8_t *was_cut;     /* axes that cut it or something that it is computed of, by its first way */
   tsr_sharding *claims; /* cuts that all its ways must have; NULL: no claims */
   /* the lists of follow.c; NULL in programs without nodes that follow others */
   int32_t *follows; /* the node whose place it takes once that has one; -1: none */
@@ -126,10 +134,14 @@ bool tsr__question_set_place(const tsr__flow *flow, tsr__question *question, con
 const tsr__way *tsr__memo_find_way(tsr__flow *flow, const tsr__question *question);
 void tsr__memo_keep_way(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 
-/* Chooses a way for every node of a program; out->program is the program to rewrite. `manual`: no
- * placement may name these axes, so no dim is cut by them, and no data moves along them or is
- * combined over them. */
-tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
+typedef struct tsr__flow_opts {
+  unsigned manual; /* no placement may name these axes, so no dim is cut by them, and no data moves
+                    * along them or is combined over them */
+  tsr__sharing *sharing; /* NULL: no work is shared */
+} tsr__flow_opts;
+
+/* Chooses a way for every node of a program; out->program is the program to rewrite. */
+tsr_status tsr__flow_run(const tsr__program *program, tsr__flow_opts opts, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error);
 
 /* Claims of dims that users ranked before others (claim.c), and the cuts of a node's factors that
@@ -267,6 +279,8 @@ void tsr__crossed_to_position(tsr__crossed *crossed, const tsr__reshard *move, c
  * not hold. `along` is as exact on meshes of up to 16 devices. Sizes must be known. */
 tsr__crossed tsr__move_crosses(const tsr__reshard *move, tsr_dtype dtype);
 
+/* One more collective takes 10 us: devices start it and wait for each other. */
+enum { TSR__STEPS_PER_S = 100000 };
 /* The cost of one more collective on a mesh with speeds: a time that is the same for all. */
 int64_t tsr__flow_step_cost(const tsr__flow *flow, const tsr_mesh *mesh);
 /* The place at which a move stops on its way, where two steps take less time than one. False: the
@@ -325,8 +339,6 @@ int64_t tsr__split_cost(const tsr__flow *flow, const tsr__meeting *meeting,
 /* The elements of other devices that windows read, with the exactness of tsr__move_crosses; `left`:
  * the place of operand 0. */
 tsr__crossed tsr__window_crosses(const tsr__meeting *meeting, const tsr_sharding *left);
-/* The number of pairs that all devices together multiply if each pair is multiplied once. */
-double tsr__products_in(const tsr__program *program, const tsr__gnode *node);
 
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
  * line each device but the last sends the next its prefix. */
@@ -344,8 +356,14 @@ typedef struct tsr__flat {
  * the numbers of flat->of. flat->program becomes the same program with all operands and results of
  * loops placed; the caller frees it even on failure. */
 bool tsr__has_loops(const tsr__program *program);
-tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
-                           tsr__error *error);
+tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__sharing *sharing,
+                           tsr__partitioned *parts, tsr__error *error);
+/* The place of an array along which a loop goes, with the axes that cut its dim 0 cutting another
+ * dim instead: then each step has work for all devices. False: that dim is too short. */
+bool tsr__cut_instead(const tsr_sharding *lies, const tsr_shape *shape, int dim, tsr_sharding *out);
+/* Plans a region as the program around it is planned. */
+tsr_status tsr__partition_region(const tsr__program *program, tsr__heap *heap,
+                                 tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error);
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
 
 /* Makes movements again whose results would take too much memory until their next user (again.c).
@@ -371,5 +389,21 @@ static inline const char *tsr__site_at(const tsr__program *program, int node)
 
 /* Fills out->notes from the finished program; its working memory is the arena's. */
 tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
+
+/* The axes that a way leaves idle: devices that differ along these alone make the same. The axes
+ * that cut a dim into more parts than it has elements: some devices have none. */
+unsigned tsr__flow_idle_axes(const tsr__flow *flow, int n, const tsr__way *way);
+unsigned tsr__empty_axes(const tsr__gnode *node, const tsr_sharding *at);
+
+/* Work that several devices make alike (work.c). tsr__repeated_make fills out->repeated from the
+ * finished program and its regions. */
+tsr_status tsr__repeated_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
+/* The seconds of data that crosses, of all devices together. A mesh without speeds has a speed that
+ * is the same for all, and devices with TSR__FLOPS_PER_BYTE. */
+double tsr__crossed_seconds(const tsr__crossed *crossed);
+/* The estimated seconds of a plan, of all devices together: those of its moves, and of products
+ * that devices make though other devices make them as well. A loop counts its steps; a loop whose
+ * number of steps only the run knows counts one. */
+double tsr__plan_seconds(const tsr__partitioned *parts);
 
 #endif

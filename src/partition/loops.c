@@ -8,7 +8,13 @@
  *   %4 = %2#1                      results    at the places where the region leaves them
  *
  * A carry keeps its first place. A carry without a place at first, a number or an unplaced value,
- * gets the place where the first step would leave it. */
+ * gets the place where the first step would leave it.
+ *
+ * Slices whose dim 0 is cut, as micro-batches are that a reshape makes, lie whole, and each device
+ * makes all steps; or their axes cut another dim, and the devices share each step:
+ *
+ *   x f32[8,32,16]@(x,-,-)   (-,-,-)    an all-gather before the loop, all work on each device
+ *                            (-,x,-)    an all-to-all, and the moves of the steps */
 #include "partition/flow.h"
 
 typedef struct opener {
@@ -16,16 +22,18 @@ typedef struct opener {
   tsr__program *out;
   int32_t *place; /* by node of `in` */
   tsr__partitioned *parts;
+  tsr__sharing *sharing; /* NULL: slices lie whole */
   tsr__arena *arena;
   tsr__error *error;
 } opener;
 
-/* A loop being planned: places by operand (`at`) and by result (`made`). */
+/* A loop being planned: places by operand, as the loop takes it (`at`) and as it lies before
+ * (`lies`), and by result (`made`). */
 typedef struct opened {
   const tsr__gnode *node;
   const tsr__loop_attr *attr;
   int n, result_count;
-  tsr_sharding *at, *made;
+  tsr_sharding *at, *lies, *made;
 } opened;
 
 /* A loop is planned inside out. The plans of its regions decide the places of carries, and these
@@ -33,6 +41,8 @@ typedef struct opened {
  *
  *   find_operands       the operands' places in the program before the node, by propagation as of
  *                       now
+ *   share_slices        slices whose dim 0 is cut: whole, or cut along another dim, as is cheaper
+ *                       with the plans of the regions that follow
  *   find_result_places  plan the regions with these places; a carry that was unplaced and comes to
  *                       lie somewhere is placed there from the next round on. Each round settles
  *                       one more carry, or is the last
@@ -257,8 +267,9 @@ static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr
   };
   tsr__program_init(&c.program, heap);
   bool good = open_inner(inner, c.region, heap) && close_region(&c, want);
-  tsr_status status = good ? tsr__partition(&c.program, heap, &inner->parts, p->error)
-                           : tsr__plan_no_memory(p->error);
+  tsr_status status =
+      good ? tsr__partition_region(&c.program, heap, p->sharing, &inner->parts, p->error)
+           : tsr__plan_no_memory(p->error);
   tsr__program_free(&c.program);
   if (status) {
     tsr__inner_free(inner, heap);
@@ -314,17 +325,28 @@ static bool keep_inner(const opener *p, const tsr__inner *inner)
   return true;
 }
 
-static tsr_status plan_regions(const opener *p, opened *o)
+/* At most carries + 1 rounds: each but the last settles a carry for good. */
+static tsr_status settle_places(const opener *p, opened *o)
 {
   bool moved = true;
-  /* At most carries + 1 rounds: each but the last settles a carry for good. */
   for (int round = 0; moved && round <= o->attr->carries; round++)
     if (find_result_places(p, o, &moved)) return p->error->status;
-  /* The condition gives a bool, which is no carry. */
-  bool asks = o->attr->kind == TSR__LOOP_WHILE;
+  return TSR_OK;
+}
+
+/* The places that results of a region have to come to. The condition gives a bool, which is no
+ * carry. */
+static const tsr_sharding *wanted_places(const opened *o, int r)
+{
+  return o->attr->kind == TSR__LOOP_WHILE && r == 0 ? NULL : o->made;
+}
+
+static tsr_status plan_regions(const opener *p, opened *o)
+{
+  if (settle_places(p, o)) return p->error->status;
   for (int r = 0; r < o->node->region_count; r++) {
     tsr__inner inner;
-    if (plan_region(p, o, r, asks && r == 0 ? NULL : o->made, &inner)) return p->error->status;
+    if (plan_region(p, o, r, wanted_places(o, r), &inner)) return p->error->status;
     inner.node = o->n;
     inner.region = r;
     if (keep_inner(p, &inner)) continue;
@@ -334,6 +356,105 @@ static tsr_status plan_regions(const opener *p, opened *o)
   return TSR_OK;
 }
 
+/* ---- slices that share the work of a step ---- */
+
+bool tsr__cut_instead(const tsr_sharding *lies, const tsr_shape *shape, int dim, tsr_sharding *out)
+{
+  int count = lies->first[1];
+  if (!lies->mesh || !count || dim < 1 || dim >= shape->rank) return false;
+  tsr_sharding place = shifted(lies, 0);
+  place = tsr__cut_further(&place, dim, lies->axis, count);
+  if (shape->dims[dim] < tsr__dim_parts(&place, dim)) return false;
+  *out = place;
+  return true;
+}
+
+static tsr_shape slice_shape(const opener *p, const opened *o, int i)
+{
+  return tsr__gnode_shape(&p->in->nodes[tsr__in(p->in, o->node, i)]);
+}
+
+/* Cuts a dim of slices by the axes that cut their dim 0; false: no slice has that dim. */
+static bool cut_slices(const opener *p, const opened *o, int dim)
+{
+  bool any = false;
+  for (int i = (int)o->attr->carries; is_slice(o, i); i++) {
+    tsr_shape shape = slice_shape(p, o, i);
+    any |= tsr__cut_instead(&o->lies[i], &shape, dim, &o->at[i]);
+  }
+  return any;
+}
+
+/* The estimated seconds of a loop: its slices come to lie as it takes them, and its steps run. */
+static tsr_status weigh_loop(const opener *p, opened *o, double *seconds)
+{
+  *seconds = 0;
+  for (int i = (int)o->attr->carries; is_slice(o, i); i++) {
+    const tsr__gnode *slice = &p->in->nodes[tsr__in(p->in, o->node, i)];
+    tsr_shape shape = slice_shape(p, o, i);
+    if (!o->lies[i].mesh) continue;
+    tsr__crossed crossed =
+        tsr__move_crosses(&(tsr__reshard){ &o->lies[i], &o->at[i], &shape, NULL, 0 },
+                          (tsr_dtype)slice->dtype);
+    *seconds += tsr__crossed_seconds(&crossed);
+  }
+  if (settle_places(p, o)) return p->error->status;
+  for (int r = 0; r < o->node->region_count; r++) {
+    tsr__inner inner;
+    if (plan_region(p, o, r, wanted_places(o, r), &inner)) return p->error->status;
+    *seconds += tsr__plan_seconds(&inner.parts) * (double)o->attr->count;
+    tsr__inner_free(&inner, p->out->heap);
+  }
+  return TSR_OK;
+}
+
+static bool copy_places(const opener *p, const opened *o, opened *out)
+{
+  size_t operands = (size_t)o->node->in_count + 1, results = (size_t)o->result_count + 1;
+  *out = *o;
+  out->at = tsr__arena_new(p->arena, operands * sizeof *out->at);
+  out->made = tsr__arena_new(p->arena, results * sizeof *out->made);
+  if (!out->at || !out->made) return false;
+  memcpy(out->at, o->at, operands * sizeof *out->at);
+  return true;
+}
+
+/* Takes the places of slices with which the loop takes the least time; equal times leave them
+ * whole. All slices are tried along the same dim, as arrays of one batch have it in common:
+ *
+ *   x f32[8,32,512]@(x,-,-)  y i32[8,32]@(x,-)     dim 0: x (-,-,-)   y (-,-)
+ *                                                  dim 1: x (-,x,-)   y (-,x)
+ *                                                  dim 2: x (-,-,x)   y (-,-) */
+static tsr_status share_slices(const opener *p, opened *o)
+{
+  opened best = { .node = NULL };
+  double least = 0;
+  for (int dim = 0; dim < TSR_MAX_RANK; dim++) {
+    opened some;
+    double seconds;
+    if (!copy_places(p, o, &some)) return tsr__plan_no_memory(p->error);
+    if (dim && !cut_slices(p, &some, dim)) continue;
+    if (weigh_loop(p, &some, &seconds)) return p->error->status;
+    if (!dim || seconds < least) best = some;
+    if (!dim || seconds < least) least = seconds;
+  }
+  p->sharing->found = true;
+  memcpy(o->at, best.at, (size_t)o->node->in_count * sizeof *o->at);
+  return TSR_OK;
+}
+
+/* Whether a loop has slices whose dim 0 is cut and could be cut elsewhere. */
+static bool may_share_slices(const opener *p, const opened *o)
+{
+  tsr_sharding unused;
+  for (int i = (int)o->attr->carries; p->sharing && is_slice(o, i); i++) {
+    tsr_shape shape = slice_shape(p, o, i);
+    for (int dim = 1; dim < shape.rank; dim++)
+      if (tsr__cut_instead(&o->lies[i], &shape, dim, &unused)) return true;
+  }
+  return false;
+}
+
 /* ---- the program around it ---- */
 
 /* Finds the places of a loop's operands in the program so far. */
@@ -341,12 +462,20 @@ static tsr_status find_operands(const opener *p, opened *o)
 {
   tsr__flow flow;
   /* This walks all nodes before the loop, once a loop; programs have few loops. */
-  if (tsr__flow_run(p->out, 0, p->arena, &flow, p->error)) return p->error->status;
+  tsr__flow_opts opts = { .sharing = p->sharing };
+  if (tsr__flow_run(p->out, opts, p->arena, &flow, p->error)) return p->error->status;
   for (int i = 0; i < o->node->in_count; i++) {
     const tsr_sharding *at = tsr__flow_at(&flow, p->place[tsr__in(p->in, o->node, i)]);
+    o->lies[i] = *at;
     o->at[i] = is_slice(o, i) ? shifted(at, 0) : without_sums(at);
   }
   return TSR_OK;
+}
+
+static tsr__why why_of_slice(const opened *o, int i)
+{
+  tsr_sharding whole = shifted(&o->lies[i], 0);
+  return memcmp(&whole, &o->at[i], sizeof whole) ? TSR__WHY_SHARED : TSR__WHY_STEPS;
 }
 
 static tsr_status add_loop(const opener *p, const opened *o)
@@ -358,7 +487,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   wish w = { .site = tsr__site_at(p->in, o->n) };
   for (int i = 0; i < node.in_count; i++) {
     w.to = &o->at[i];
-    w.why = is_slice(o, i) ? TSR__WHY_STEPS : TSR__WHY_CARRIED;
+    w.why = is_slice(o, i) ? why_of_slice(o, i) : TSR__WHY_CARRIED;
     in[i] = constrain_node(p->out, p->place[tsr__in(p->in, &node, i)], w);
     if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }
@@ -381,9 +510,11 @@ static tsr_status plan_loop_node(const opener *p, int n)
     .node = node, .attr = tsr__attr_of(p->in, node), .n = n, .result_count = node->result_count
   };
   o.at = tsr__arena_new(p->arena, ((size_t)node->in_count + 1) * sizeof *o.at);
+  o.lies = tsr__arena_new(p->arena, ((size_t)node->in_count + 1) * sizeof *o.lies);
   o.made = tsr__arena_new(p->arena, ((size_t)node->result_count + 1) * sizeof *o.made);
-  if (!o.at || !o.made) return tsr__plan_no_memory(p->error);
+  if (!o.at || !o.lies || !o.made) return tsr__plan_no_memory(p->error);
   tsr_status status = find_operands(p, &o);
+  if (!status && may_share_slices(p, &o)) status = share_slices(p, &o);
   if (!status) status = plan_regions(p, &o);
   return status ? status : add_loop(p, &o);
 }
@@ -415,15 +546,15 @@ static tsr_status copy_plain_node(const opener *p, int n)
   return p->place[n] < 0 ? tsr__plan_no_memory(p->error) : TSR_OK;
 }
 
-tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
-                           tsr__error *error)
+tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__sharing *sharing,
+                           tsr__partitioned *parts, tsr__error *error)
 {
   const tsr__program *program = flat->of;
   tsr__program *out = &flat->program;
   tsr__program_init(out, parts->program.heap);
   flat->place = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *flat->place);
   if (!flat->place || !tsr__program_share(out, program)) return tsr__plan_no_memory(error);
-  opener p = { program, out, flat->place, parts, arena, error };
+  opener p = { program, out, flat->place, parts, sharing, arena, error };
   out->param_count = program->param_count;
   for (int i = 1; i < program->sharding_count; i++)
     tsr__program_sharding(out, &program->shardings[i]);

@@ -3,6 +3,9 @@
  *   inline calls (graph/inline.c) -> plan the regions of loops (loops.c) ->
  *   propagate (propagate.c, follow.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
+ * If there are ways in which devices share work that each would make all of, a plan is made with
+ * them and one without, and the one that costs less is taken (work.c).
+ *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
  *
@@ -768,11 +771,12 @@ static tsr_status tie_to_traced(const tsr__flat *flat, tsr__arena *arena, tsr__p
 }
 
 static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
-                                 tsr__partitioned *out, tsr__error *error)
+                                 tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
 {
   tsr__flow flow;
   if (!tsr__program_share(&out->program, program)) return tsr__plan_no_memory(error);
-  tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
+  tsr_status status =
+      tsr__flow_run(program, (tsr__flow_opts){ .sharing = sharing }, arena, &flow, error);
   if (!status) status = build(flow.program, &flow, arena, out, error);
   if (!status && !tsr__moves_again(out, arena)) status = tsr__plan_no_memory(error);
   return status ? status : tsr__notes_make(arena, out, error);
@@ -795,11 +799,11 @@ static void keep_inner_of_nodes(const tsr__flat *flat, tsr__partitioned *out)
  * the numbers of the given program, which `place` and `home` map to the result; then the flat
  * program is freed: the result shares no list with it. */
 static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
-                                   tsr__partitioned *out, tsr__error *error)
+                                   tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
 {
   tsr__flat flat = { .of = program };
-  tsr_status status = tsr__loops_open(&flat, arena, out, error);
-  if (!status) status = partition_flat(&flat.program, arena, out, error);
+  tsr_status status = tsr__loops_open(&flat, arena, sharing, out, error);
+  if (!status) status = partition_flat(&flat.program, arena, sharing, out, error);
   if (!status) keep_inner_of_nodes(&flat, out);
   if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
@@ -867,17 +871,20 @@ static bool drop_others(tsr__flat *flat, tsr__arena *arena)
   return good;
 }
 
+static tsr_status partition_so(const tsr__program *program, tsr__arena *scratch,
+                               tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error);
+
 /* Plans a program whose calls are replaced by the nodes of their functions. The inlined program
- * goes to tsr__partition_in again, with loops at most: each form is planned by the next simpler
- * one. `out` holds an empty program until then. */
+ * goes to partition_so again, with loops at most: each form is planned by the next simpler one.
+ * `out` holds an empty program until then. */
 static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
-                                    tsr__partitioned *out, tsr__error *error)
+                                    tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
 {
   tsr__flat flat = { .of = program };
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place) &&
               drop_others(&flat, arena);
   tsr_status status =
-      good ? tsr__partition_in(&flat.program, arena, out, error) : tsr__plan_no_memory(error);
+      good ? partition_so(&flat.program, arena, sharing, out, error) : tsr__plan_no_memory(error);
   if (!status) status = tie_to_traced(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
@@ -901,8 +908,9 @@ static bool may_be_wrong(const tsr__program *program)
   return false;
 }
 
-tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
-                             tsr__partitioned *out, tsr__error *error)
+/* Plans a program with or without ways that share work. */
+static tsr_status partition_so(const tsr__program *program, tsr__arena *scratch,
+                               tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
 {
   tsr__heap *heap = scratch->heap;
   tsr__partitioned made;
@@ -914,9 +922,54 @@ tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
   if (!status)
     status = (calls   ? partition_inlined
               : loops ? partition_looped
-                      : partition_flat)(program, scratch, &made, error);
+                      : partition_flat)(program, scratch, sharing, &made, error);
   if (status) tsr__partitioned_free(&made, heap);
   else *out = made;
+  return status;
+}
+
+/* Plans a program with ways that share work, and without them if there are any; the plan that takes
+ * less time stays, and of equals the plain one. A program without such ways is planned once. */
+static tsr_status partition_best(const tsr__program *program, tsr__arena *scratch,
+                                 tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
+{
+  tsr__partitioned shared, plain;
+  tsr_status status = partition_so(program, scratch, sharing, &shared, error);
+  if (!status && sharing->found) {
+    status = partition_so(program, scratch, NULL, &plain, error);
+    bool gains = !status && tsr__plan_seconds(&shared) < tsr__plan_seconds(&plain);
+    tsr__partitioned_free(gains ? &plain : &shared, scratch->heap);
+    if (!status && !gains) shared = plain;
+  }
+  if (!status) *out = shared;
+  return status;
+}
+
+tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
+                             tsr__partitioned *out, tsr__error *error)
+{
+  tsr__sharing sharing = { .found = false };
+  tsr__partitioned made;
+  tsr_status status = partition_best(program, scratch, &sharing, &made, error);
+  if (status) return status;
+  status = tsr__repeated_make(scratch, &made, error);
+  if (status) tsr__partitioned_free(&made, scratch->heap);
+  else *out = made;
+  return status;
+}
+
+tsr_status tsr__partition_region(const tsr__program *program, tsr__heap *heap,
+                                 tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error)
+{
+  tsr__arena scratch;
+  tsr__sharing own = { .found = false };
+  tsr__arena_init(&scratch, heap);
+  tsr_status status = tsr__program_verify(program, error);
+  if (!status)
+    status = sharing ? partition_best(program, &scratch, &own, out, error)
+                     : partition_so(program, &scratch, NULL, out, error);
+  if (sharing) sharing->found |= own.found;
+  tsr__arena_free(&scratch);
   return status;
 }
 
@@ -940,6 +993,8 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap)
   tsr__del(heap, partitioned->home, traced * sizeof *partitioned->home);
   size_t notes = (size_t)partitioned->note_count * sizeof *partitioned->notes;
   tsr__del(heap, partitioned->notes, notes);
+  size_t repeated = (size_t)partitioned->repeated_count * sizeof *partitioned->repeated;
+  tsr__del(heap, partitioned->repeated, repeated);
   for (int i = 0; i < partitioned->inner_count; i++) tsr__inner_free(&partitioned->inner[i], heap);
   tsr__del(heap, partitioned->inner, partitioned->inner_room * sizeof *partitioned->inner);
   tsr__program_free(&partitioned->program);

@@ -69,6 +69,18 @@ typedef struct tsr__note {
   char cheaper[120]; /* the alternative in words, "put b with spec x,-"; "": no alternative */
 } tsr__note;
 
+/* A product, or the products of a loop, that several devices make alike, though something that they
+ * are computed of was cut among these devices. */
+typedef struct tsr__repeated {
+  int32_t node;  /* in the partitioned program: the product, or the loop */
+  int32_t of;    /* the array that would have to lie otherwise: the product, or a loop's slices */
+  int32_t count; /* products of one line, type and spec */
+  uint8_t axes;  /* mesh axes along which devices make the same */
+  double flops;  /* of each device, all these products together */
+  int64_t bytes; /* that the other placement of a loop's array moves; -1: not known */
+  char spec[64]; /* the spec with which each device makes its own part */
+} tsr__repeated;
+
 typedef struct tsr__inner tsr__inner;
 
 typedef struct tsr__partitioned {
@@ -78,6 +90,8 @@ typedef struct tsr__partitioned {
   size_t inner_room;
   tsr__note *notes;
   int note_count;
+  tsr__repeated *repeated;
+  int repeated_count;
   int32_t *origin; /* [program.node_count]: the input program's node it stands for; -1: inserted */
   int32_t *number; /* [program.node_count]: as tsr_dump numbers the input's node; -1: inserted */
   int32_t *home;   /* [input node_count]: the node of `program` with its value; -1: unread */

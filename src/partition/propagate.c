@@ -676,11 +676,8 @@ static void add_summed(tsr__flow *flow, int n)
 /* The axes that a way leaves idle and that are faster than an axis over which its partials meet. */
 static unsigned idle_fast_axes(const tsr__flow *flow, int n, const tsr__way *way)
 {
-  const tsr_sharding *at = &flow->places[way->at];
-  const tsr_mesh *mesh = at->mesh;
-  unsigned idle = tsr__free_axes(at) & ~(unsigned)(way->meet | at->unreduced), fast = 0;
-  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o)
-    idle &= ~tsr__used_axes(&flow->places[way->need[i]]);
+  const tsr_mesh *mesh = flow->places[way->at].mesh;
+  unsigned idle = tsr__flow_idle_axes(flow, n, way), fast = 0;
   for (int k = 0, slow = 0; k < mesh->axis_count; k++) {
     int a = mesh->slowest[k];
     if (!slow && way->meet >> a & 1) slow = k + 1;
@@ -688,6 +685,22 @@ static unsigned idle_fast_axes(const tsr__flow *flow, int n, const tsr__way *way
     if (faster && idle >> a & 1 && mesh->sizes[a] > 1) fast |= 1u << a;
   }
   return fast;
+}
+
+/* Adds the way whose result lies at a place with a dim cut further by some axes. */
+static void add_cut_way(tsr__flow *flow, int n, tsr_sharding place, int dim, unsigned axes)
+{
+  uint8_t axis[TSR_MAX_AXES];
+  int count = 0;
+  tsr__question q;
+  for (int a = 0; a < TSR_MAX_AXES; a++)
+    if (axes >> a & 1) axis[count++] = (uint8_t)a;
+  place = tsr__cut_further(&place, dim, axis, count);
+  tsr__memo_question(flow, n, &q);
+  if (flow->failed) return;
+  q.how = AS_ASKED;
+  tsr__question_set_place(flow, &q, q.terms->out, place_number(flow, &place));
+  add_answer(flow, n, &q);
 }
 
 /* Partials that meet over a slow axis are fewer on each device if idle fast axes cut the result:
@@ -698,22 +711,70 @@ static unsigned idle_fast_axes(const tsr__flow *flow, int n, const tsr__way *way
 static void add_spread_way(tsr__flow *flow, int n)
 {
   const tsr__way *way = flow->ways[n];
-  tsr_sharding place = flow->places[way->at];
-  unsigned fast = tsr__mesh_has_speeds(place.mesh) ? idle_fast_axes(flow, n, way) : 0;
-  int dim = tsr__longest_dim(flow_node(flow, n), &place), count = 0;
-  uint8_t axis[TSR_MAX_AXES];
-  tsr__question q;
+  const tsr_sharding *place = &flow->places[way->at];
+  unsigned fast = tsr__mesh_has_speeds(place->mesh) ? idle_fast_axes(flow, n, way) : 0;
+  int dim = tsr__longest_dim(flow_node(flow, n), place);
   if (!fast || dim < 0) return;
   /* Less than a collective takes is not worth one. */
-  if (tsr__flow_own_bytes(flow, n, way) <= tsr__flow_step_cost(flow, place.mesh)) return;
-  for (int a = 0; a < TSR_MAX_AXES; a++)
-    if (fast >> a & 1) axis[count++] = (uint8_t)a;
-  place = tsr__cut_further(&place, dim, axis, count);
-  tsr__memo_question(flow, n, &q);
-  if (flow->failed) return;
-  q.how = AS_ASKED;
-  tsr__question_set_place(flow, &q, q.terms->out, place_number(flow, &place));
-  add_answer(flow, n, &q);
+  if (tsr__flow_own_bytes(flow, n, way) <= tsr__flow_step_cost(flow, place->mesh)) return;
+  add_cut_way(flow, n, *place, dim, fast);
+}
+
+static int count_ways(const tsr__way *way)
+{
+  int count = 0;
+  for (; way; way = way->next) count++;
+  return count;
+}
+
+/* A product that devices would make alike may cut a kept dim by the axes that they differ along, if
+ * these cut something that it is computed of; so may one of which some devices would have no part:
+ *
+ *   x f32[64,16]@(x,-)
+ *   %1 = reshape(x)  f32[8,8,16]@(x,-,-)
+ *   %2 = %1[k]       f32[8,16]@(-,-)        the cut dim is gone
+ *   %2 w             f32[8,32]@(-,-)        all devices make it, or with x cut again each its part
+ *   %1 v             f32[8,8,4]@(x,-,-)     of 16 devices 8 have a part
+ *
+ * Axes that cut nothing before stay idle: their user left all work along them whole. */
+static void add_shared_ways(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = flow_node(flow, n);
+  unsigned cut = 0;
+  if (!flow->sharing || !flow->places[flow->ways[n]->at].mesh) return;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) cut |= flow->was_cut[o];
+  tsr_sharding place = flow->places[flow->ways[n]->at];
+  unsigned empty = tsr__empty_axes(node, &place);
+  unsigned idle = (tsr__flow_idle_axes(flow, n, flow->ways[n]) & cut) | empty;
+  const tsr__terms *terms = idle ? tsr__memo_terms(flow, n) : NULL;
+  int before = count_ways(flow->ways[n]);
+  place = tsr__partial_place(&place, empty);
+  for (int d = 0; terms && d < node->rank && !flow->failed; d++)
+    if (terms->kind[terms->out[d]] == TSR__FACTOR_PASS && node->dims[d] > 1)
+      add_cut_way(flow, n, place, d, idle);
+  flow->sharing->found |= count_ways(flow->ways[n]) > before;
+}
+
+/* Cut dims of a reshape's operand that are minor in their fold become whole; or their axes cut the
+ * fold's major dim, to which as few elements move as to any place:
+ *
+ *   f32[8,32,16]@(-,x,-) -> f32[256,16]@(-,-)    an all-gather
+ *                                      @(x,-)    an all-to-all to (x,-,-) */
+static void add_fold_ways(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = flow_node(flow, n);
+  const tsr__gnode *in = flow_node(flow, tsr__in(flow->program, node, 0));
+  const tsr_sharding *from = tsr__flow_at(flow, tsr__in(flow->program, node, 0));
+  tsr__fold folds[TSR_MAX_RANK];
+  if (!flow->sharing || !from->mesh || from->mesh != tsr__flow_at(flow, n)->mesh) return;
+  int count = tsr__folds_of(in, node, folds), before = count_ways(flow->ways[n]);
+  for (int k = 0; k < count && !flow->failed; k++) {
+    int end = k + 1 < count ? folds[k + 1].from : in->rank;
+    unsigned minor = 0;
+    for (int d = folds[k].from + 1; d < end; d++) minor |= tsr__dim_axes(from, d);
+    if (minor) add_cut_way(flow, n, *tsr__flow_at(flow, n), folds[k].to, minor);
+  }
+  flow->sharing->found |= count_ways(flow->ways[n]) > before;
 }
 
 /* The first way is special: it stands if nobody gains by another, fixed nodes have no other, and it
@@ -736,6 +797,9 @@ static void add_first_way(tsr__flow *flow, int n)
     flow->ways[n]->need[0] = (uint16_t)place; /* for nodes that leave a sum unreduced */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
+  if (is_product(flow, n)) add_shared_ways(flow, n);
+  if (tsr__ops[node->op].reshapes) add_fold_ways(flow, n);
+  if (flow->failed) return;
   if (flow->ways[n]->meet) {
     add_kept_ways(flow, n, &q);
     if (is_product(flow, n) && !flow->failed) add_summed(flow, n);
@@ -757,6 +821,14 @@ static int operands_change(const tsr__flow *flow, int n)
   return change;
 }
 
+/* Fills flow->was_cut of a node, whose operands come before it. */
+static void note_cuts(tsr__flow *flow, int n)
+{
+  unsigned cut = tsr__used_axes(tsr__flow_at(flow, n));
+  TSR_FOR_OPERANDS (flow->program, flow_node(flow, n), i, o) cut |= flow->was_cut[o];
+  flow->was_cut[n] = (uint8_t)cut;
+}
+
 static bool has_fresh(const tsr__way *way)
 {
   while (way && !way->fresh) way = way->next;
@@ -768,6 +840,7 @@ static void forward(tsr__flow *flow, int n)
   bool first = !flow->ways[n];
   int change = first ? TSR__CHANGED_WAYS : operands_change(flow, n);
   if (first) add_first_way(flow, n);
+  if (first && !flow->failed) note_cuts(flow, n);
   if (flow->failed || tsr__is_unread(flow, n)) return;
   if (change & TSR__CHANGED_WAYS && !agrees(flow, n)) {
     flow->open = true;
@@ -884,7 +957,7 @@ static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
                         tsr__ops[node->op].name, n, place->mesh->names[axis]);
 }
 
-/* Five lists of bytes share one piece of the arena. Places of the program keep their numbers, so a
+/* Six lists of bytes share one piece of the arena. Places of the program keep their numbers, so a
  * node's `sharding` is a place as it is; those that propagation finds come after them. */
 static bool start_flow(tsr__flow *flow)
 {
@@ -899,7 +972,7 @@ static bool start_flow(tsr__flow *flow)
   flow->terms = tsr__arena_new(flow->arena, count * sizeof(tsr__terms *));
   flow->type = tsr__arena_new(flow->arena, count * sizeof *flow->type);
   flow->asked = tsr__arena_new(flow->arena, count * sizeof *flow->asked);
-  flow->free = tsr__arena_new(flow->arena, 5 * count);
+  flow->free = tsr__arena_new(flow->arena, 6 * count);
   if (!flow->draft || !flow->ways || !flow->terms || !flow->type || !flow->asked || !flow->free ||
       !grow_places(flow, 2 * program->sharding_count + 16) || !tsr__memo_start(flow))
     return false;
@@ -907,6 +980,7 @@ static bool start_flow(tsr__flow *flow)
   flow->ragged = flow->fixed + count;
   flow->carry = flow->ragged + count;
   flow->changed = flow->carry + count;
+  flow->was_cut = flow->changed + count;
   flow->place_count = program->sharding_count > 0 ? program->sharding_count : 1;
   if (program->sharding_count)
     memcpy(flow->places, program->shardings,
@@ -945,10 +1019,12 @@ static void propagate(tsr__flow *flow)
   }
 }
 
-tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
+tsr_status tsr__flow_run(const tsr__program *program, tsr__flow_opts opts, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error)
 {
-  tsr__flow flow = { .program = program, .arena = arena, .manual = manual };
+  tsr__flow flow = {
+    .program = program, .arena = arena, .manual = opts.manual, .sharing = opts.sharing
+  };
   bool placed = false;
   flow.failed = !tsr__follow_start(&flow) || !start_flow(&flow);
   for (int n = 0; n < program->node_count && !flow.failed; n++) {

@@ -152,20 +152,6 @@ tsr__crossed tsr__window_crosses(const tsr__meeting *m, const tsr_sharding *left
   return tsr__move_crosses(&(tsr__reshard){ left, left, &shape, &blocks, 0 }, (tsr_dtype)x->dtype);
 }
 
-double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
-{
-  const tsr__dot_attr *attr = tsr__dot_of(program, node);
-  const tsr__gnode *right = &program->nodes[tsr__in(program, node, 1)];
-  double products = 1;
-  /* Rows of unknown number do not count: their placement is not weighed. */
-  for (int d = 0; d < node->rank; d++)
-    if (node->dims[d] >= 0) products *= (double)node->dims[d];
-  for (int d = 0; d < right->rank; d++)
-    if (right->dims[d] >= 0 && dim_of_index(attr->out, node->rank, attr->right[d]) == node->rank)
-      products *= (double)right->dims[d];
-  return products;
-}
-
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Blocks are the smallest power of two of leaves with which all elements fit; the last devices may

@@ -25,11 +25,6 @@
 
 enum { SWEEPS = 4, KNOWN = 128, LARGE = 1 << 20 };
 
-/* The number of repeated products that weigh as much as a byte between devices, along the fastest
- * axis where the mesh has speeds. A plan knows no speed of devices: a core makes some ten products
- * in the time of a byte, other kinds of devices hundreds. */
-enum { A_BYTE = 64 };
-
 /* A place where users need a node, and the number of these users. */
 typedef struct want {
   struct want *next;
@@ -136,21 +131,25 @@ static int64_t shift_cost(const tsr__flow *flow, int n, const tsr__way *way)
   return tsr__flow_cost(flow, &crossed);
 }
 
-/* The products that devices repeat, as bytes. If a mesh has more devices than the way has parts of
- * work, several devices make the same part.
+/* The flops that devices make for nothing, as bytes: all take as long as the device with the most,
+ * whether they make the same as others or have nothing to do.
  *
- *   8 devices, work in 2 parts: each part is made 4 times, 3 of them for nothing */
+ *   8 devices, work in 2 parts: each part is made 4 times, 3 of them for nothing
+ *   a dim of 2 over 8 devices:  2 devices make a part each, and 6 wait as long */
 static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
-  const tsr__gnode *node = &flow->program->nodes[n];
-  const tsr_mesh *mesh = flow->places[way->at].mesh;
-  int64_t devices = 1;
-  for (int a = 0; mesh && a < mesh->axis_count; a++) devices *= mesh->sizes[a];
-  if (devices <= way->parts) return 0;
-  double again = (double)(devices / way->parts - 1);
-  double bytes = tsr__products_in(flow->program, node) * again / A_BYTE;
-  tsr__crossed like = { .bytes = bytes < (double)TSR__MUCH ? (int64_t)bytes : TSR__MUCH };
-  return tsr__flow_cost(flow, &like);
+  const tsr_sharding *places = flow->places;
+  const tsr_mesh *mesh = places[way->at].mesh;
+  if (!mesh) return 0;
+  /* Partials are made where they meet, before their sum is cut. */
+  tsr_sharding made = tsr__partial_place(&places[way->at], way->meet);
+  const tsr_sharding *const at[3] = { &places[way->need[0]], &places[way->need[1]], &made };
+  double all = tsr__flops_dot_at(flow->program, n, at) * mesh->device_count;
+  double bytes = (all - tsr__flops_dot_at(flow->program, n, NULL)) / tsr__mesh_flops_per_byte(mesh);
+  int64_t like = bytes < (double)TSR__MUCH ? (int64_t)bytes : TSR__MUCH;
+  tsr__crossed crossed = { .mesh = mesh, .bytes = like };
+  crossed.along[mesh->slowest[mesh->axis_count - 1]] = like;
+  return tsr__flow_cost(flow, &crossed);
 }
 
 /* Prefixes go from device to device, each to the next part of its line. */

@@ -228,7 +228,8 @@ TEST(propagation_does_not_look_into_regions)
   tsr__arena arena;
   tsr__flow flow;
   tsr__arena_init(&arena, &f.rt->heap);
-  CHECK_STATUS(tsr__flow_run(&f.p, 0, &arena, &flow, &f.error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__flow_run(&f.p, (tsr__flow_opts){ .manual = 0 }, &arena, &flow, &f.error),
+               TSR_OK, NULL);
   for (int i = 0; i < 2; i++) {
     CHECK(tsr__flow_need(&flow, 2, i)->mesh == at.mesh);
     CHECK_U64(tsr__used_axes(tsr__flow_need(&flow, 2, i)), 0);

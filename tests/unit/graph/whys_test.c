@@ -136,10 +136,23 @@ static tsr_array *add_up(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tuple(s, tsr_add(in[0], in[1]), in[0]);
 }
 
+/* Slices without a dim that could be cut instead. */
 static tsr_array *steps(fixture *f)
 {
-  tsr_array *zero = tsr_full(f->s, 0, TSR_F64, TSR_SHAPE(SIDE), tsr_on(f->mesh, ""));
-  return tsr_item(tsr_scan(add_up, NULL, zero, .xs = laid(f, "x,-")), 0);
+  tsr_array *zero = tsr_full(f->s, 0, TSR_F64, TSR_SCALAR, tsr_on(f->mesh, ""));
+  tsr_array *sums = tsr_sum(laid(f, "x,-"), .dims = TSR_DIMS(1));
+  return tsr_item(tsr_scan(add_up, NULL, zero, .xs = sums), 0);
+}
+
+static tsr_array *each_sine(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tuple(s, in[0], tsr_sin(in[1]));
+}
+
+static tsr_array *shared(fixture *f)
+{
+  return tsr_item(tsr_scan(each_sine, NULL, tsr_num(f->s, 0), .xs = laid(f, "x,-")), 1);
 }
 
 static tsr_array *onto(tsr_scope *s, tsr_array *const *in, void *user)
@@ -234,6 +247,7 @@ static tsr_array *(*const programs[TSR__WHYS])(fixture *) = {
   [TSR__WHY_NEXT] = next,
   [TSR__WHY_LEFT] = left,
   [TSR__WHY_SAID] = said,
+  [TSR__WHY_SHARED] = shared,
 };
 
 static const char *say(fixture *f, int why)

@@ -280,12 +280,14 @@ TEST(manual_axes_are_not_touched)
   tsr__flow flow;
   CHECK_STATUS(tsr__program_trace(&f.p, &r, 1, &f.error), TSR_OK, NULL);
   tsr__arena_init(&arena, &f.rt->heap);
-  CHECK_STATUS(tsr__flow_run(&f.p, 1, &arena, &flow, &f.error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__flow_run(&f.p, (tsr__flow_opts){ .manual = 1 }, &arena, &flow, &f.error),
+               TSR_OK, NULL);
   for (int n = 0; n < f.p.node_count; n++) {
     CHECK_U64(tsr__used_axes(tsr__flow_at(&flow, n)) & 1, 0);
     CHECK_U64(flow.ways[n]->meet & 1, 0);
   }
-  CHECK_I64(tsr__flow_run(&f.p, 2, &arena, &flow, &f.error), TSR_EAXIS);
+  CHECK_I64(tsr__flow_run(&f.p, (tsr__flow_opts){ .manual = 2 }, &arena, &flow, &f.error),
+            TSR_EAXIS);
   CHECK_STR(f.error.text, "tsr_put: %0 is placed along axis \"y\", which is manual here; leave the "
                           "axis out of its spec");
   tsr__arena_free(&arena);
