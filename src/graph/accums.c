@@ -144,6 +144,13 @@ static void tell_operands(const delaying *d, int n)
   }
 }
 
+/* A node that waits goes to the last stage in which it can be made, and its operands hear of that
+ * before their own turn.
+ *
+ *   node             early   until   read       then
+ *   y = tanh(z)      0       0       0, 0       0, and read until 9
+ *   s = 1 - y * y    0       9       9          9
+ *   g * s            9       -       -          9 */
 static void delay_nodes(const delaying *d)
 {
   const tsr__program *program = d->program;

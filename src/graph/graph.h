@@ -681,6 +681,11 @@ int64_t tsr__loop_steps(const tsr__loop_attr *attr, const tsr__gnode *node, cons
 bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *arena,
                          tsr__program *out, int32_t **place);
 
+/* Drops the nodes of a function that its caller does not read, and those that only labels stood on.
+ * A traced program has no such nodes; they come with the regions. `place` has `count` nodes and is
+ * changed with them. False: out of memory. */
+bool tsr__program_drop_others(tsr__program *program, tsr__arena *arena, int32_t *place, int count);
+
 /* When each node is done. A program runs in slots: kernels of stage s, then the combining of their
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
  *

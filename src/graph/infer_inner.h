@@ -1,4 +1,4 @@
-/* Inside inference: types in words, and the shape rules of infer_index.c. */
+/* Inside inference: types in words, and the shape rules. */
 #ifndef TSR_GRAPH_INFER_INNER_H
 #define TSR_GRAPH_INFER_INNER_H
 
@@ -20,6 +20,16 @@ static inline tsr_shape shape_of(const tsr__type *type)
   return shape;
 }
 
+/* dim_of says TSR__DYNAMIC of rows that lie ragged, so two such shapes are equal here; whether
+ * they are the same rows is seen at the run. */
+static inline bool same_shape(const tsr__type *a, const tsr__type *b)
+{
+  if (a->rank != b->rank) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (dim_of(a, d) != dim_of(b, d)) return false;
+  return true;
+}
+
 /* The dtype of an operand that may be left out: then 0. */
 static inline tsr_dtype dtype_at(tsr__types in, int i)
 {
@@ -31,6 +41,13 @@ static inline type_text text_of(const tsr__type *type)
   type_text out;
   tsr_type_text((tsr_dtype)type->dtype, shape_of(type), type->sharding, out.text, sizeof out.text);
   return out;
+}
+
+/* A mistake that was found without knowing the operation. It is wrapped by the row's name here,
+ * once, so that whoever finds one (shapes, dtypes) need not know for whom. */
+static inline tsr_status name_error(tsr__op op, const tsr__error *found, tsr__error *error)
+{
+  return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
 }
 
 /* A dim of operand 0 that it has not; negative ones as they came, counted from the end. */
@@ -46,7 +63,7 @@ static inline const void *asked_attr(tsr__op op, const tsr__ask *ask)
   return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
 }
 
-/* The column SHAPE (infer.c, infer_index.c, infer_dot.c, loop.c):
+/* The column SHAPE (infer.c, infer_views.c, infer_index.c, infer_dot.c, loop.c):
  *
  *   element       broadcast of all operands
  *   search        that of all but operand 0, a table of one dim

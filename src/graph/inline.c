@@ -168,3 +168,63 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
   *place = whole.place;
   return true;
 }
+
+/* Whether a node is shown to a callback, or one in its regions: it runs though nobody reads it. */
+static bool is_shown(const tsr__program *program, const tsr__gnode *node)
+{
+  bool shown = tsr__ops[node->op].attr == TSR__ATTR_TAP;
+  for (int r = 0; r < node->region_count && !shown; r++) {
+    const tsr__program *inner = &tsr__region_in(program, node, r)->program;
+    for (int n = 0; n < inner->node_count && !shown; n++) shown = is_shown(inner, &inner->nodes[n]);
+  }
+  return shown;
+}
+
+/* Marks the roots and the nodes that they need. Leaves stay, as the run binds them. Returns how
+ * many nodes are left over.
+ *
+ *   %1 = named(%0, %9)    users read %9: %0 and the nodes before it are left over, unless others
+ *                         read them */
+static int find_needed(const tsr__program *program, bool *needed)
+{
+  int others = 0;
+  for (int n = program->node_count - 1; n >= 0; n--) {
+    const tsr__gnode *node = &program->nodes[n];
+    needed[n] |= node->flags & TSR__ROOT || tsr__is_leaf(node->op) || is_shown(program, node);
+    others += !needed[n];
+    TSR_FOR_OPERANDS (program, node, i, o) needed[o] |= needed[n];
+  }
+  return others;
+}
+
+bool tsr__program_drop_others(tsr__program *all, tsr__arena *arena, int32_t *place, int count)
+{
+  tsr__program out;
+  size_t nodes = (size_t)all->node_count + 1, links = (size_t)all->operand_count + 1;
+  bool *needed = tsr__arena_new(arena, nodes);
+  int32_t *at = tsr__arena_new(arena, nodes * sizeof *at);
+  int32_t *in = tsr__arena_new(arena, links * sizeof *in);
+  if (!needed || !at || !in) return false;
+  if (!find_needed(all, needed)) return true;
+  tsr__program_init(&out, all->heap);
+  out.param_count = all->param_count;
+  bool good = tsr__program_share(&out, all);
+  for (int i = 1; i < all->sharding_count; i++) tsr__program_sharding(&out, &all->shardings[i]);
+  for (int n = 0; n < all->node_count && good; n++) {
+    const tsr__gnode *node = &all->nodes[n];
+    int operands = node->in_count + node->region_count;
+    at[n] = -1;
+    if (!needed[n]) continue;
+    memcpy(in, all->operands + node->first_in, (size_t)operands * sizeof *in);
+    TSR_FOR_OPERANDS (all, node, i, o) in[i] = at[o];
+    const char *site = all->sites ? all->sites[n] : NULL;
+    at[n] = tsr__program_add(&out, node, (tsr__links){ in, operands }, site);
+    good = at[n] >= 0;
+  }
+  for (int n = 0; n < count && good; n++)
+    if (place[n] >= 0) place[n] = at[place[n]];
+  good = good && !out.failed;
+  tsr__program_free(all);
+  *all = out;
+  return good;
+}

@@ -390,10 +390,13 @@ static inline const char *tsr__site_at(const tsr__program *program, int node)
 /* Fills out->notes from the finished program; its working memory is the arena's. */
 tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
 
-/* The axes that a way leaves idle: devices that differ along these alone make the same. The axes
- * that cut a dim into more parts than it has elements: some devices have none. */
+/* The axes that a way leaves idle: devices that differ along these alone make the same (work.c). */
 unsigned tsr__flow_idle_axes(const tsr__flow *flow, int n, const tsr__way *way);
-unsigned tsr__empty_axes(const tsr__gnode *node, const tsr_sharding *at);
+
+/* Adds the way whose result lies at a place with a dim cut further by some axes (propagate.c). */
+void tsr__flow_add_cut_way(tsr__flow *flow, int n, tsr_sharding place, int dim, unsigned axes);
+/* Adds ways of a node that share work which devices would make alike; flow->sharing (work.c). */
+void tsr__work_add_ways(tsr__flow *flow, int n);
 
 /* Work that several devices make alike (work.c). tsr__repeated_make fills out->repeated from the
  * finished program and its regions. */

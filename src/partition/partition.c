@@ -810,67 +810,6 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   return status;
 }
 
-/* Whether a node is shown to a callback, or one in its regions: it runs though nobody reads it. */
-static bool is_shown(const tsr__program *program, const tsr__gnode *node)
-{
-  bool shown = tsr__ops[node->op].attr == TSR__ATTR_TAP;
-  for (int r = 0; r < node->region_count && !shown; r++) {
-    const tsr__program *inner = &tsr__region_in(program, node, r)->program;
-    for (int n = 0; n < inner->node_count && !shown; n++) shown = is_shown(inner, &inner->nodes[n]);
-  }
-  return shown;
-}
-
-/* Marks the roots and the nodes that they need. Leaves stay, as the run binds them. Returns how
- * many nodes are left over.
- *
- *   %1 = named(%0, %9)    users read %9: %0 and the nodes before it are left over, unless others
- *                         read them */
-static int find_needed(const tsr__program *program, bool *needed)
-{
-  int others = 0;
-  for (int n = program->node_count - 1; n >= 0; n--) {
-    const tsr__gnode *node = &program->nodes[n];
-    needed[n] |= node->flags & TSR__ROOT || tsr__is_leaf(node->op) || is_shown(program, node);
-    others += !needed[n];
-    TSR_FOR_OPERANDS (program, node, i, o) needed[o] |= needed[n];
-  }
-  return others;
-}
-
-/* Drops the nodes of a function that its caller does not read, and those that only labels stood on.
- * A traced program has no such nodes; they come with the regions. False: out of memory. */
-static bool drop_others(tsr__flat *flat, tsr__arena *arena)
-{
-  tsr__program *all = &flat->program, out;
-  size_t nodes = (size_t)all->node_count + 1, links = (size_t)all->operand_count + 1;
-  bool *needed = tsr__arena_new(arena, nodes);
-  int32_t *at = tsr__arena_new(arena, nodes * sizeof *at);
-  int32_t *in = tsr__arena_new(arena, links * sizeof *in);
-  if (!needed || !at || !in) return false;
-  if (!find_needed(all, needed)) return true;
-  tsr__program_init(&out, all->heap);
-  out.param_count = all->param_count;
-  bool good = tsr__program_share(&out, all);
-  for (int i = 1; i < all->sharding_count; i++) tsr__program_sharding(&out, &all->shardings[i]);
-  for (int n = 0; n < all->node_count && good; n++) {
-    const tsr__gnode *node = &all->nodes[n];
-    int count = node->in_count + node->region_count;
-    at[n] = -1;
-    if (!needed[n]) continue;
-    memcpy(in, all->operands + node->first_in, (size_t)count * sizeof *in);
-    TSR_FOR_OPERANDS (all, node, i, o) in[i] = at[o];
-    at[n] = tsr__program_add(&out, node, (tsr__links){ in, count }, tsr__site_at(all, n));
-    good = at[n] >= 0;
-  }
-  for (int n = 0; n < flat->of->node_count && good; n++)
-    if (flat->place[n] >= 0) flat->place[n] = at[flat->place[n]];
-  good = good && !out.failed;
-  tsr__program_free(all);
-  *all = out;
-  return good;
-}
-
 static tsr_status partition_so(const tsr__program *program, tsr__arena *scratch,
                                tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error);
 
@@ -882,7 +821,7 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
 {
   tsr__flat flat = { .of = program };
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place) &&
-              drop_others(&flat, arena);
+              tsr__program_drop_others(&flat.program, arena, flat.place, program->node_count);
   tsr_status status =
       good ? partition_so(&flat.program, arena, sharing, out, error) : tsr__plan_no_memory(error);
   if (!status) status = tie_to_traced(&flat, arena, out, error);

@@ -687,8 +687,7 @@ static unsigned idle_fast_axes(const tsr__flow *flow, int n, const tsr__way *way
   return fast;
 }
 
-/* Adds the way whose result lies at a place with a dim cut further by some axes. */
-static void add_cut_way(tsr__flow *flow, int n, tsr_sharding place, int dim, unsigned axes)
+void tsr__flow_add_cut_way(tsr__flow *flow, int n, tsr_sharding place, int dim, unsigned axes)
 {
   uint8_t axis[TSR_MAX_AXES];
   int count = 0;
@@ -717,64 +716,7 @@ static void add_spread_way(tsr__flow *flow, int n)
   if (!fast || dim < 0) return;
   /* Less than a collective takes is not worth one. */
   if (tsr__flow_own_bytes(flow, n, way) <= tsr__flow_step_cost(flow, place->mesh)) return;
-  add_cut_way(flow, n, *place, dim, fast);
-}
-
-static int count_ways(const tsr__way *way)
-{
-  int count = 0;
-  for (; way; way = way->next) count++;
-  return count;
-}
-
-/* A product that devices would make alike may cut a kept dim by the axes that they differ along, if
- * these cut something that it is computed of; so may one of which some devices would have no part:
- *
- *   x f32[64,16]@(x,-)
- *   %1 = reshape(x)  f32[8,8,16]@(x,-,-)
- *   %2 = %1[k]       f32[8,16]@(-,-)        the cut dim is gone
- *   %2 w             f32[8,32]@(-,-)        all devices make it, or with x cut again each its part
- *   %1 v             f32[8,8,4]@(x,-,-)     of 16 devices 8 have a part
- *
- * Axes that cut nothing before stay idle: their user left all work along them whole. */
-static void add_shared_ways(tsr__flow *flow, int n)
-{
-  const tsr__gnode *node = flow_node(flow, n);
-  unsigned cut = 0;
-  if (!flow->sharing || !flow->places[flow->ways[n]->at].mesh) return;
-  TSR_FOR_OPERANDS (flow->program, node, i, o) cut |= flow->was_cut[o];
-  tsr_sharding place = flow->places[flow->ways[n]->at];
-  unsigned empty = tsr__empty_axes(node, &place);
-  unsigned idle = (tsr__flow_idle_axes(flow, n, flow->ways[n]) & cut) | empty;
-  const tsr__terms *terms = idle ? tsr__memo_terms(flow, n) : NULL;
-  int before = count_ways(flow->ways[n]);
-  place = tsr__partial_place(&place, empty);
-  for (int d = 0; terms && d < node->rank && !flow->failed; d++)
-    if (terms->kind[terms->out[d]] == TSR__FACTOR_PASS && node->dims[d] > 1)
-      add_cut_way(flow, n, place, d, idle);
-  flow->sharing->found |= count_ways(flow->ways[n]) > before;
-}
-
-/* Cut dims of a reshape's operand that are minor in their fold become whole; or their axes cut the
- * fold's major dim, to which as few elements move as to any place:
- *
- *   f32[8,32,16]@(-,x,-) -> f32[256,16]@(-,-)    an all-gather
- *                                      @(x,-)    an all-to-all to (x,-,-) */
-static void add_fold_ways(tsr__flow *flow, int n)
-{
-  const tsr__gnode *node = flow_node(flow, n);
-  const tsr__gnode *in = flow_node(flow, tsr__in(flow->program, node, 0));
-  const tsr_sharding *from = tsr__flow_at(flow, tsr__in(flow->program, node, 0));
-  tsr__fold folds[TSR_MAX_RANK];
-  if (!flow->sharing || !from->mesh || from->mesh != tsr__flow_at(flow, n)->mesh) return;
-  int count = tsr__folds_of(in, node, folds), before = count_ways(flow->ways[n]);
-  for (int k = 0; k < count && !flow->failed; k++) {
-    int end = k + 1 < count ? folds[k + 1].from : in->rank;
-    unsigned minor = 0;
-    for (int d = folds[k].from + 1; d < end; d++) minor |= tsr__dim_axes(from, d);
-    if (minor) add_cut_way(flow, n, *tsr__flow_at(flow, n), folds[k].to, minor);
-  }
-  flow->sharing->found |= count_ways(flow->ways[n]) > before;
+  tsr__flow_add_cut_way(flow, n, *place, dim, fast);
 }
 
 /* The first way is special: it stands if nobody gains by another, fixed nodes have no other, and it
@@ -797,8 +739,7 @@ static void add_first_way(tsr__flow *flow, int n)
     flow->ways[n]->need[0] = (uint16_t)place; /* for nodes that leave a sum unreduced */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
-  if (is_product(flow, n)) add_shared_ways(flow, n);
-  if (tsr__ops[node->op].reshapes) add_fold_ways(flow, n);
+  if (flow->sharing) tsr__work_add_ways(flow, n);
   if (flow->failed) return;
   if (flow->ways[n]->meet) {
     add_kept_ways(flow, n, &q);

@@ -103,7 +103,8 @@ unsigned tsr__flow_idle_axes(const tsr__flow *flow, int n, const tsr__way *way)
   return idle;
 }
 
-unsigned tsr__empty_axes(const tsr__gnode *node, const tsr_sharding *at)
+/* The axes that cut a dim into more parts than it has elements: some devices have none. */
+static unsigned empty_axes(const tsr__gnode *node, const tsr_sharding *at)
 {
   unsigned axes = 0;
   for (int d = 0; d < node->rank; d++) {
@@ -301,4 +302,69 @@ tsr_status tsr__repeated_make(tsr__arena *arena, tsr__partitioned *out, tsr__err
   for (int i = 0; i < out->inner_count && !status; i++)
     status = tsr__repeated_make(arena, &out->inner[i].parts, error);
   return status;
+}
+
+/* ---- ways that share work ---- */
+
+static int count_ways(const tsr__way *way)
+{
+  int count = 0;
+  for (; way; way = way->next) count++;
+  return count;
+}
+
+/* A product that devices would make alike may cut a kept dim by the axes that they differ along, if
+ * these cut something that it is computed of; so may one of which some devices would have no part:
+ *
+ *   x f32[64,16]@(x,-)
+ *   %1 = reshape(x)  f32[8,8,16]@(x,-,-)
+ *   %2 = %1[k]       f32[8,16]@(-,-)        the cut dim is gone
+ *   %2 w             f32[8,32]@(-,-)        all devices make it, or with x cut again each its part
+ *   %1 v             f32[8,8,4]@(x,-,-)     of 16 devices 8 have a part
+ *
+ * Axes that cut nothing before stay idle: their user left all work along them whole. */
+static void add_shared_ways(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  unsigned cut = 0;
+  if (!flow->places[flow->ways[n]->at].mesh) return;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) cut |= flow->was_cut[o];
+  tsr_sharding place = flow->places[flow->ways[n]->at];
+  unsigned empty = empty_axes(node, &place);
+  unsigned idle = (tsr__flow_idle_axes(flow, n, flow->ways[n]) & cut) | empty;
+  const tsr__terms *terms = idle ? tsr__memo_terms(flow, n) : NULL;
+  place = tsr__partial_place(&place, empty);
+  for (int d = 0; terms && d < node->rank && !flow->failed; d++)
+    if (terms->kind[terms->out[d]] == TSR__FACTOR_PASS && node->dims[d] > 1)
+      tsr__flow_add_cut_way(flow, n, place, d, idle);
+}
+
+/* Cut dims of a reshape's operand that are minor in their fold become whole; or their axes cut the
+ * fold's major dim, to which as few elements move as to any place:
+ *
+ *   f32[8,32,16]@(-,x,-) -> f32[256,16]@(-,-)    an all-gather
+ *                                      @(x,-)    an all-to-all to (x,-,-) */
+static void add_fold_ways(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  const tsr__gnode *in = &flow->program->nodes[tsr__in(flow->program, node, 0)];
+  const tsr_sharding *from = tsr__flow_at(flow, tsr__in(flow->program, node, 0));
+  tsr__fold folds[TSR_MAX_RANK];
+  if (!from->mesh || from->mesh != tsr__flow_at(flow, n)->mesh) return;
+  int count = tsr__folds_of(in, node, folds);
+  for (int k = 0; k < count && !flow->failed; k++) {
+    int end = k + 1 < count ? folds[k + 1].from.dim : in->rank;
+    unsigned minor = 0;
+    for (int d = folds[k].from.dim + 1; d < end; d++) minor |= tsr__dim_axes(from, d);
+    if (minor) tsr__flow_add_cut_way(flow, n, *tsr__flow_at(flow, n), folds[k].to.dim, minor);
+  }
+}
+
+void tsr__work_add_ways(tsr__flow *flow, int n)
+{
+  const tsr__opinfo *row = &tsr__ops[flow->program->nodes[n].op];
+  int before = count_ways(flow->ways[n]);
+  if (row->contracts) add_shared_ways(flow, n);
+  if (row->reshapes) add_fold_ways(flow, n);
+  flow->sharing->found |= count_ways(flow->ways[n]) > before;
 }
