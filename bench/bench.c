@@ -236,6 +236,7 @@ static int run_line(const char *name, const char *self)
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
   if (strncmp(name, "many", 4) == 0) return bench_many(name);
+  if (strncmp(name, "fsdp", 4) == 0) return bench_layers(name);
   if (strcmp(name, "matmul.f32") == 0) return bench_matmul(TSR_F32);
   if (strcmp(name, "matmul.f64") == 0) return bench_matmul(TSR_F64);
   if (strcmp(name, "conv.f32") == 0) return bench_conv();
@@ -309,6 +310,7 @@ static const char *const names[] = {
   "view.transpose",
   "reshard",
   "many",
+  "fsdp",
   "psum",
   "vmap",
   "scan",

@@ -78,6 +78,7 @@ int bench_view(bool across);
 int bench_reshards(const char *only);    /* NULL: all */
 int bench_collectives(const char *only); /* NULL: all */
 int bench_many(const char *only);        /* lines that begin so: "many" all, "many.sort", ... */
+int bench_layers(const char *only);      /* fsdp.peak, fsdp.bytes, of 4, 16 and 64 layers */
 int bench_vmap(void);
 /* "comm", or one of comm.allreduce, .all_gather, .reduce_scatter and .all_to_all. */
 int bench_comm(const char *only, const char *tool);
