@@ -42,6 +42,8 @@ typedef struct again {
   bool *can;       /* by node: it can be made again */
   int64_t *growth; /* by node that can: bytes of a device while its value waits */
   int32_t *copies; /* by node: how often it is made again */
+  int32_t *turn;   /* by node: the turn in which it was made again last */
+  int32_t turns;   /* values that were let go */
   int32_t *copy;   /* by operand: which copy it reads; 0 is the first */
   link *links;
   size_t link_count, link_room;
@@ -118,11 +120,14 @@ static void list_value_uses(again *a, const int *stage, int32_t *last)
   }
 }
 
-/* Makes a node again, with all that it is computed of; returns the copy, -1 out of memory. */
+/* Makes a node again, with all that it is computed of, each once a turn; returns the copy, -1 out
+ * of memory. */
 static int32_t copy_value(again *a, int n)
 {
   const tsr__program *program = &a->out->program;
+  if (a->turn[n] == a->turns) return a->copies[n];
   int32_t copy = ++a->copies[n];
+  a->turn[n] = a->turns;
   TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
     if (!a->can[o]) continue;
     int32_t reads = copy_value(a, o);
@@ -141,6 +146,7 @@ static bool let_value_go(again *a)
   for (int w = 1; w < a->waiting_count; w++)
     if (a->uses[a->waiting[w]].next > a->uses[a->waiting[far]].next) far = w;
   const use *gone = &a->uses[a->waiting[far]];
+  a->turns++;
   int32_t copy = copy_value(a, gone->node);
   a->held -= a->growth[gone->node];
   a->copy[a->uses[gone->next].operand] = copy;
@@ -237,10 +243,11 @@ bool tsr__moves_again(tsr__partitioned *out, tsr__arena *arena)
   int *stage = tsr__arena_new(arena, nodes * sizeof *stage);
   int32_t *room = tsr__arena_new(arena, 2 * nodes * sizeof *room);
   a.copies = tsr__arena_new(arena, nodes * sizeof *a.copies);
+  a.turn = tsr__arena_new(arena, nodes * sizeof *a.turn);
   a.copy = tsr__arena_new(arena, operands * sizeof *a.copy);
   a.uses = tsr__arena_new(arena, operands * sizeof *a.uses);
   a.waiting = tsr__arena_new(arena, operands * sizeof *a.waiting);
-  if (!stage || !room || !a.copies || !a.copy || !a.uses || !a.waiting) return false;
+  if (!stage || !room || !a.copies || !a.turn || !a.copy || !a.uses || !a.waiting) return false;
   bool good = move_again(&a, room, stage);
   tsr__del(out->program.heap, a.links, a.link_room * sizeof *a.links);
   return good;

@@ -107,7 +107,7 @@ static void started_and_evaluated(void)
 {
   tsr_runtime *rt = among_open(2);
   test_rng rng = test_seeded(5);
-  for (int round = 0; round < (test_quick() ? 40 : 300); round++) mix_starts(rt, &rng);
+  for (int round = 0; round < (test_quick() ? 40 : 100); round++) mix_starts(rt, &rng);
   tsr_runtime_close(rt);
 }
 
