@@ -212,7 +212,10 @@ static bool make_again(again *a, int copies, int32_t *place)
     program->operands[node->first_in + by->operand] += by->reads;
   }
   for (int n = 0; n < count; n++)
-    for (int k = 1; k <= a->copies[n]; k++) program->nodes[place[n] + k].flags |= TSR__AGAIN;
+    for (int k = 1; k <= a->copies[n]; k++) {
+      tsr__gnode *node = &program->nodes[place[n] + k];
+      if (node->op == TSR__OP_RESHARD) node->flags |= TSR__AGAIN;
+    }
   for (int n = 0; n < out->home_count; n++)
     if (out->home[n] >= 0) out->home[n] = place[out->home[n]];
   stretch_list(a, &out->origin, origin, place, count);

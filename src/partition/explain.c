@@ -190,7 +190,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   }
   add_transpose(parts, note, who, out);
   if (node->flags & TSR__AGAIN)
-    tsr__text_add(out, "; moved again, as the array would take memory on each device meanwhile");
+    tsr__text_add(out, "; moved again, as the array would hold %lld bytes of each device meanwhile",
+                  (long long)tsr__node_device_bytes(&parts->program, note->node));
   tsr__text_add(out, "\n");
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(

@@ -3,6 +3,7 @@
  * and results, the activations that the backward pass keeps, and four layers; the bits are those of
  * one device. Layers here take enough memory not to wait as short values do. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/law_fixture.h"
 
@@ -133,7 +134,8 @@ static void layers_trial(uint64_t seed)
   given g = draw_given(s, &n, size, rows, test_range(&rng, 0, 1) ? "x" : "-,x");
   given h = draw_given(alone, &twin, size, rows, "");
   tsr_function *f = function_of(s, &n, back);
-  tsr_figures said = tsr_compiled_figures(tsr_compile(f, g.weights, g.batch));
+  tsr_compiled *plan = tsr_compile(f, g.weights, g.batch);
+  tsr_figures said = tsr_compiled_figures(plan);
   int64_t layer = (int64_t)size * size * 4, activation = (int64_t)rows / devices * size * 4;
   /* Gradients of products alone travel together, some at a time, and are whole together. */
   int64_t most = said.argument_bytes + said.result_bytes + (n.kind == 2 ? 10 : 4) * layer;
@@ -143,6 +145,8 @@ static void layers_trial(uint64_t seed)
          (unsigned long long)seed, n.layers, (long long)layer, n.kind, n.shown,
          back ? ", back" : "", n.checkpoint ? ", checkpoint" : "", (long long)said.peak_bytes,
          (long long)most);
+  bool again = strstr(tsr_compiled_text(plan), "again,");
+  if (!n.checkpoint) CHECK(again == (back && n.layers > 4));
   tsr_array *found = tsr_call(f, g.weights, g.batch);
   tsr_array *expected = tsr_call(function_of(alone, &twin, back), h.weights, h.batch);
   tsr_array *leaf = back ? tsr_item(found, 0) : found;
