@@ -114,7 +114,7 @@ TEST_TIMEOUT(every_row_is_the_same_when_it_was_saved_and_loaded, 900)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
   const char *only = getenv("LAW_SEED");
-  uint64_t count = test_quick() ? 1200 : 6000, first = only ? strtoull(only, NULL, 10) : 1;
+  uint64_t count = test_quick() ? 3600 : 18000, first = only ? strtoull(only, NULL, 10) : 1;
   for (uint64_t seed = first; seed <= (only ? first : count); seed++)
     if (only || test_share(seed)) one_trial(rt, seed);
   tsr_runtime_close(rt);
