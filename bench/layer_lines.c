@@ -3,8 +3,8 @@
  *   fsdp.peak     memory of a device at the peak of a gradient, by the plan
  *   fsdp.bytes    bytes that the gradient moves: each layer's weights twice, its gradient once
  *
- * Peers are the least: what lies sharded, the activations that the backward pass keeps, and four
- * whole layers; the bytes that devices lack. */
+ * Peers are the least: arguments and results, the activations that the backward pass keeps, and
+ * four whole layers; the bytes that devices lack. */
 #include "bench.h"
 
 #include <stdio.h>

@@ -364,7 +364,7 @@ static bool join(einsum *e, labelled *a, labelled *b, bool last)
         "order",
         out.rank, TSR_MAX_RANK);
   if (meets(e, a, b)) out.x = contract(e, a, b, &out);
-  /* Nothing is summed: a product of elements, which fuses with what is around it. */
+  /* No dim is summed: a product of elements, which fuses with the nodes around it. */
   else out.x = tsr_mul_at(spread(e, a, &out), tsr_operand_array(spread(e, b, &out)), e->site);
   *a = out;
   return true;
@@ -380,7 +380,7 @@ static tsr_array *evaluate(einsum *e, labelled *operands)
 {
   int count = e->args.count;
   labelled *a = &operands[0];
-  /* Before the sums: what is summed early must be summed in the dtype of the result. */
+  /* Before the sums: a sum that is made early must have the dtype of the result. */
   for (int i = 0; i < count; i++) {
     operands[i].x = tsr_cast_at(operands[i].x, e->dtype, e->site);
     take_diagonals(e, &operands[i]);

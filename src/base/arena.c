@@ -117,6 +117,18 @@ void *tsr__arena_new(tsr__arena *arena, size_t size)
   return result;
 }
 
+bool tsr__arena_grow(tsr__arena *arena, void **array, int *room, int count, size_t element)
+{
+  if (count < *room) return true;
+  int wanted = 2 * *room + 8;
+  void *grown = tsr__arena_raw(arena, (size_t)wanted * element);
+  if (!grown) return false;
+  if (count) memcpy(grown, *array, (size_t)count * element);
+  *array = grown;
+  *room = wanted;
+  return true;
+}
+
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length)
 {
   char *copy = length < SIZE_MAX ? take(arena, length + 1) : NULL;

@@ -59,6 +59,9 @@ void tsr__del_pooled(tsr__heap *heap, void *block, size_t size);
 void tsr__heap_tell(tsr__heap *heap, char *out, size_t size);
 /* Grows an array of `*capacity` elements to hold `need`; false when refused, nothing changed. */
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
+/* Copies a list that has grown to the length that it has come to, by which it is freed then. False:
+ * out of memory; the list is freed, and NULL. */
+bool tsr__trim(tsr__heap *heap, void **array, size_t capacity, size_t count, size_t element);
 
 #define TSR__HUGE_PAGE ((size_t)2 << 20)
 /* A block of the system that begins at a huge page, with huge pages under it where it has some:
@@ -141,6 +144,9 @@ static inline size_t tsr__arena_left(const tsr__arena *arena)
 }
 void *tsr__arena_new(tsr__arena *arena, size_t size); /* zeroed, 16-aligned, or NULL */
 void *tsr__arena_raw(tsr__arena *arena, size_t size); /* the same, not zeroed */
+/* Makes room for one element more after `count`; the list before stays in the arena. False: out of
+ * memory, nothing changed. */
+bool tsr__arena_grow(tsr__arena *arena, void **array, int *room, int count, size_t element);
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */
 
 /* ---- text (text.c) --------------------------------------------------------------------- */

@@ -380,3 +380,13 @@ bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, siz
   *capacity = wanted;
   return true;
 }
+
+bool tsr__trim(tsr__heap *heap, void **array, size_t capacity, size_t count, size_t element)
+{
+  size_t bytes = count * element;
+  void *exact = bytes ? tsr__new_raw(heap, bytes) : NULL;
+  if (exact) memcpy(exact, *array, bytes);
+  tsr__del(heap, *array, capacity * element);
+  *array = exact;
+  return exact || !bytes;
+}

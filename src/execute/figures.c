@@ -300,19 +300,6 @@ static tsr_status take_routine_scratch(memory *m, int node)
 
 /* ---- the peak ---- */
 
-/* Makes room for one more array. False: no memory. */
-static bool grow_peak(tsr__costs *costs, tsr__arena *arena)
-{
-  if (costs->count < costs->capacity) return true;
-  int capacity = 2 * costs->capacity + 16;
-  tsr_peak_array *arrays = tsr__arena_raw(arena, (size_t)capacity * sizeof *arrays);
-  if (!arrays) return false;
-  if (costs->count) memcpy(arrays, costs->peak, (size_t)costs->count * sizeof *arrays);
-  costs->peak = arrays;
-  costs->capacity = capacity;
-  return true;
-}
-
 /* Adds an array in a role to the list. */
 static void list_array(const asked *of, const tsr__program *program, int node, const char *role,
                        int64_t bytes)
@@ -325,7 +312,9 @@ static void list_array(const asked *of, const tsr__program *program, int node, c
   tsr__text_init(&type, &of->rt->heap);
   tsr__type_add(&type, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
   const char *text = tsr__arena_text(of->scratch, tsr__text_get(&type), type.length);
-  bool failed = type.failed || !text || !grow_peak(costs, of->scratch);
+  bool failed = type.failed || !text ||
+                !tsr__arena_grow(of->scratch, (void **)&costs->peak, &costs->capacity, costs->count,
+                                 sizeof *costs->peak);
   tsr__text_free(&type);
   if (failed) no_memory_for_figures(of->error);
   else

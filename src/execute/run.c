@@ -130,8 +130,8 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
 }
 
 /* The box gives the count of rows with the usual borders; the run gives that of filtered rows. */
-static int64_t count_local_elements(const tsr__exec *exec, int node, int position,
-                                    const tsr__extent *extent)
+static int64_t count_held_elements(const tsr__exec *exec, int node, int position,
+                                   const tsr__extent *extent)
 {
   if (!exec->program->nodes[node].rank) return 1;
   tsr_shape shape = run_shape(exec, node, extent);
@@ -148,7 +148,7 @@ int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position)
   const tsr__extent *extent = &exec->extents[accum];
   const tsr__gnode *g = &exec->program->nodes[node];
   if (!tsr__is_scattered(exec->program, g))
-    return count_local_elements(exec, node, position, extent);
+    return count_held_elements(exec, node, position, extent);
   tsr_shape shape = tsr__gnode_shape(g);
   tsr_sharding at = tsr__partial_place(tsr__sharding_of(exec, node), g->reduce_axes);
   tsr_box box;
@@ -235,7 +235,7 @@ static bool shows_same_bytes(const tsr__exec *exec, const tsr__value *from, int 
     tsr_box box;
     if (!from->parts[p]) continue;
     tsr__value_box(from, p, &box);
-    if (tsr__box_count(&box, from->shape.rank) != count_local_elements(exec, node, p, &none) ||
+    if (tsr__box_count(&box, from->shape.rank) != count_held_elements(exec, node, p, &none) ||
         tsr__buffer_lent(from->parts[p]) || tsr__holds(&from->sharding, p) != tsr__holds(to, p))
       return false;
   }
@@ -475,7 +475,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, const group_
     /* The first member's count holds for all: they differ in combined axes only, which do not
      * shard a result that is not scattered. */
     lists->counts[f] =
-        count_local_elements(exec, c->finals[f], c->members[0], &exec->extents[accum]);
+        count_held_elements(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
   if (c->scattered) pieces = find_pieces(c, lists);
   tsr__all_reduce combine = {

@@ -48,7 +48,7 @@ static bool needs_own_stage(const tsr__program *program, const int *stage, int n
 }
 
 /* Sets each node's earliest stage, and returns the number of stages. `late`, by node: whether it
- * waits with late movements; NULL: there is none.
+ * waits with late movements; NULL: no movement is late.
  *
  *   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
  *
@@ -189,13 +189,13 @@ static void join_late_stages(const delaying *d)
 int tsr__stages(const tsr__program *program, int *stage)
 {
   bool any = has_late(program);
-  int stages = early_stages(program, stage, NULL);
-  if (stages < 2 && !any) return stages;
+  int stages = any ? 0 : early_stages(program, stage, NULL);
+  if (!any && stages < 2) return stages;
   size_t count = (size_t)program->node_count, bytes = 2 * count * (sizeof(int) + sizeof(bool));
   int *room = tsr__new(program->heap, bytes);
   bool *flags = (bool *)(room + 2 * count);
   delaying d = { program, stage, room, room + count, flags, flags + count };
-  if (!room) return stages;
+  if (!room) return any ? early_stages(program, stage, NULL) : stages;
   if (any) stages = early_stages(program, stage, d.late);
   delay_nodes(&d);
   join_late_stages(&d);

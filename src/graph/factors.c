@@ -66,7 +66,7 @@ static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
 }
 
 /* How many dims of an array of `rank` a letter stands for, `d` of them before it. '.' and 's' take
- * what is left, so a letter after them would find no dim: they come last, or alone. */
+ * the dims that are left, so they come last, or alone. */
 static int span_of(const tsr__factors *f, char letter, int rank, int d)
 {
   switch (letter) {

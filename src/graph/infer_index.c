@@ -72,7 +72,7 @@ tsr_status tsr__shape_take(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_s
 }
 
 /*   table [n, rows, ..], index [n, k] -> [n, k, ..], with the same dims before them all
- *   what each place gives to each: [n, n, 3] */
+ *   the lists that each place gives to each: [n, n, 3] */
 tsr_status tsr__shape_fetch(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {

@@ -31,7 +31,7 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
  * and without a sum that could overflow:
  *
  *   first = 2, step = 3, size = 3, dim of 10      . . X . . X . . X .
- *   most = 10 - 1 - 2 = 7, and 7 / 3 = 2 more elements fit behind the first */
+ *   most = 10 - 1 - 2 = 7, and 7 / 3 = 2 more elements fit after the first */
 tsr_status tsr__shape_slice(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                             tsr__error *error)
 {

@@ -128,9 +128,9 @@ static bool put_region(inliner *in, frame *f, int n)
   return true;
 }
 
-/* Four things are no copies: a call becomes its body, an argument what is passed, a result of a
- * call what its body made, a label its operand. All else is copied on its operands as they
- * are now. */
+/* Four kinds of node are not copied: a call becomes its body, an argument the array that is passed,
+ * a result of a call the node of the body that made it, and a label its operand. Other nodes are
+ * copied on their operands as these are now. */
 static bool put_node(inliner *in, frame *f, int n)
 {
   const tsr__gnode *node = &f->program->nodes[n];

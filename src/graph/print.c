@@ -231,7 +231,7 @@ static void add_given_name(const tsr__program *program, const tsr__gnode *node, 
   tsr__text_add(out, ", \"%s\"", attr->text);
 }
 
-/* What a checkpoint keeps, by its names. */
+/* The names of the values that a checkpoint keeps. */
 static void add_custom(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   const tsr__custom_attr *attr = tsr__attr_of(program, node);

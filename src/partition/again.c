@@ -54,15 +54,6 @@ typedef struct again {
   int64_t held, most;
 } again;
 
-/* Whether a node moves an array that was given to the program to where it takes more memory. */
-static bool spreads_leaf(const tsr__program *program, int n)
-{
-  const tsr__gnode *node = &program->nodes[n];
-  int from = tsr__in(program, node, 0);
-  return node->op == TSR__OP_RESHARD && tsr__is_leaf(program->nodes[from].op) &&
-         tsr__node_device_bytes(program, n) > tsr__node_device_bytes(program, from);
-}
-
 /* Finds the nodes that can be made again, and the memory that each takes to wait: that of a
  * movement's operand is taken anyway. Returns whether there can be more at once than may wait. */
 static bool can_be_much(again *a)
@@ -70,12 +61,13 @@ static bool can_be_much(again *a)
   const tsr__program *program = &a->out->program;
   int64_t all = 0, largest = 0;
   for (int n = 0; n < program->node_count; n++) {
-    bool moves = spreads_leaf(program, n);
+    int64_t growth = tsr__move_growth(program, n);
+    int from = tsr__in(program, &program->nodes[n], 0);
+    bool moves = growth > 0 && tsr__is_leaf(program->nodes[from].op);
     bool seen = program->nodes[n].flags & (TSR__ROOT | TSR__SEEN);
     a->can[n] = !seen && (moves || tsr__computed_of(program, n, a->can));
     if (!a->can[n]) continue;
-    int64_t bytes = tsr__node_device_bytes(program, n);
-    if (moves) bytes -= tsr__node_device_bytes(program, tsr__in(program, &program->nodes[n], 0));
+    int64_t bytes = moves ? growth : tsr__node_device_bytes(program, n);
     a->growth[n] = bytes < LEAST_BYTES ? 0 : bytes;
     all += a->growth[n];
     if (a->growth[n] > largest) largest = a->growth[n];

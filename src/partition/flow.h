@@ -366,6 +366,10 @@ tsr_status tsr__partition_region(const tsr__program *program, tsr__heap *heap,
                                  tsr__sharing *sharing, tsr__partitioned *out, tsr__error *error);
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
 
+/* The bytes by which the result of a RESHARD takes more of a device than its operand; other nodes:
+ * 0 (trips.c). */
+int64_t tsr__move_growth(const tsr__program *program, int n);
+
 /* Makes movements again whose results would take too much memory until their next user (again.c).
  * False: out of memory. */
 bool tsr__moves_again(tsr__partitioned *out, tsr__arena *arena);

@@ -559,18 +559,14 @@ static tsr_status prepare_maker(maker *m, tsr__arena *arena)
   return TSR_OK;
 }
 
-/* Copies the list of notes to its exact length, by which it is freed. */
 static tsr_status trim_notes(maker *m)
 {
   tsr__partitioned *out = m->out;
-  size_t size = (size_t)out->note_count * sizeof *out->notes;
-  tsr__note *exact = size ? tsr__new(out->program.heap, size) : NULL;
-  bool failed = size && !exact;
-  if (exact) memcpy(exact, out->notes, size);
-  tsr__del(out->program.heap, out->notes, m->capacity * sizeof *out->notes);
-  out->notes = exact;
-  if (failed) out->note_count = 0;
-  return failed ? tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program") : TSR_OK;
+  if (tsr__trim(out->program.heap, (void **)&out->notes, m->capacity, (size_t)out->note_count,
+                sizeof *out->notes))
+    return TSR_OK;
+  out->note_count = 0;
+  return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
 }
 
 /* Whether no node of a program has a place: then no data moves. The only sharding of such a program

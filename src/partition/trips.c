@@ -94,26 +94,27 @@ static bool can_join(const tsr__partitioned *out, const tsr__note *note)
   return tsr__ops[out->program.nodes[note->node].op].moves || note->move == TSR__MOVE_EXCHANGE;
 }
 
-/* Finds the first users other than movements; movements can wait themselves, so join_trips limits
- * one by another. */
-static void find_reading_times(trips *t)
+/* Finds the first users, `moves`: movements among them. Those can wait themselves, so join_trips
+ * limits one by another. */
+static void find_reading_times(trips *t, bool moves)
 {
   const tsr__program *program = &t->out->program;
   for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
   for (int n = 0; n < program->node_count; n++) {
     int64_t time = reading_time(t, n);
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
-      if (!t->moves[n] && time < t->until[o]) t->until[o] = time;
+      if ((moves || !t->moves[n]) && time < t->until[o]) t->until[o] = time;
   }
 }
 
 /* ---- late ones ------------------------------------------------------------------------------- */
 
-static int64_t growth_by(const tsr__program *program, int n)
+int64_t tsr__move_growth(const tsr__program *program, int n)
 {
-  int64_t before = 0;
-  TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) before += tsr__node_device_bytes(program, o);
-  return tsr__node_device_bytes(program, n) - before;
+  const tsr__gnode *node = &program->nodes[n];
+  if (node->op != TSR__OP_RESHARD) return 0;
+  return tsr__node_device_bytes(program, n) -
+         tsr__node_device_bytes(program, tsr__in(program, node, 0));
 }
 
 /* Marks late movements: those that take memory, whose operand is no movement itself, and whose
@@ -122,11 +123,11 @@ static bool mark_late(trips *t)
 {
   const tsr__program *program = &t->out->program;
   bool any = false;
-  find_reading_times(t);
+  find_reading_times(t, false);
   for (int k = 0; k < t->count; k++) {
     int n = t->out->notes[t->list[k].note].node;
     tsr__gnode *node = &t->out->program.nodes[n];
-    bool late = node->op == TSR__OP_RESHARD && t->list[k].growth > 0 && t->until[n] < INT64_MAX;
+    bool late = t->list[k].growth > 0 && t->until[n] < INT64_MAX;
     TSR_FOR_OPERANDS (program, node, i, o) late = late && !t->moves[o];
     if (late) node->flags |= TSR__LATE;
     any = any || late;
@@ -150,10 +151,7 @@ static void find_late_times(trips *t)
     TSR_FOR_OPERANDS (program, node, i, o)
       if (t->time[o] >= mine->ready) mine->ready = t->time[o] + 1;
   }
-  for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
-  for (int n = 0; n < program->node_count; n++)
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
-      if (reading_time(t, n) < t->until[o]) t->until[o] = reading_time(t, n);
+  find_reading_times(t, true);
   for (int k = 0; k < t->count; k++) {
     trip *mine = &t->list[k];
     if (trip_is_late(t, mine)) mine->time = t->until[t->out->notes[mine->note].node] - 1;
@@ -259,7 +257,7 @@ static void list_trips(trips *t)
     int n = out->notes[i].node;
     if (!can_join(out, &out->notes[i])) continue;
     t->moves[n] = true;
-    t->list[t->count++] = (trip){ .note = i, .growth = growth_by(&out->program, n) };
+    t->list[t->count++] = (trip){ .note = i, .growth = tsr__move_growth(&out->program, n) };
   }
 }
 
@@ -288,7 +286,7 @@ bool tsr__trips(tsr__partitioned *out, int *stage, int *meets, tsr__arena *arena
   if (late) find_late_stages(&t);
   for (int i = 0; i < t.count; i++) t.list[i].time = t.time[out->notes[t.list[i].note].node];
   if (late) find_late_times(&t);
-  find_reading_times(&t);
+  find_reading_times(&t, false);
   qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
   join_trips(&t, room);
   tie_trips(&t, room + notes);

@@ -280,18 +280,14 @@ static tsr_status find_repeated(finder *f, tsr__arena *arena)
   return TSR_OK;
 }
 
-/* Copies the list to its exact length, by which it is freed. */
 static tsr_status trim_repeated(finder *f)
 {
   tsr__partitioned *out = f->out;
-  size_t size = (size_t)out->repeated_count * sizeof *out->repeated;
-  tsr__repeated *exact = size ? tsr__new(out->program.heap, size) : NULL;
-  bool failed = size && !exact;
-  if (exact) memcpy(exact, out->repeated, size);
-  tsr__del(out->program.heap, out->repeated, f->room * sizeof *out->repeated);
-  out->repeated = exact;
-  if (failed) out->repeated_count = 0;
-  return failed ? tsr__plan_no_memory(f->error) : TSR_OK;
+  if (tsr__trim(out->program.heap, (void **)&out->repeated, f->room, (size_t)out->repeated_count,
+                sizeof *out->repeated))
+    return TSR_OK;
+  out->repeated_count = 0;
+  return tsr__plan_no_memory(f->error);
 }
 
 tsr_status tsr__repeated_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error)

@@ -529,8 +529,8 @@ static bool check_ragged(const collective *c, const tsr_ragged_args *a)
   return false;
 }
 
-/* What places say to each: [places, places, 3], a row for each that says, of the three lists, which
- * travel as one array. */
+/* The lists of all places: [places, places, 3], a row for each sender. The three lists travel as
+ * one array. */
 static tsr_array *all_said(const collective *c, const tsr_ragged_args *a)
 {
   tsr_array *lists[] = { a->starts, a->sizes, a->places };
@@ -538,7 +538,8 @@ static tsr_array *all_said(const collective *c, const tsr_ragged_args *a)
   return all_of(c, tsr_stack_at(lists, 3, 1, c->site));
 }
 
-/* Each place computes with what is said to it alone, so that comes before it is made larger. */
+/* A place computes with the lists that are sent to it alone, so these move before they are made
+ * larger. */
 tsr_array *tsr__said_back(tsr_array *said, int dim, const char *site)
 {
   const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_SAID), .opens = true };
@@ -546,10 +547,10 @@ tsr_array *tsr__said_back(tsr_array *said, int dim, const char *site)
   return turned->inert ? turned : tsr__make(NULL, TSR__OP_LIKE, TSR__IN(turned, said), &ask, site);
 }
 
-/* What all places say of this one in a list: [places, 1].
+/* The numbers of all places for this one in a list: [places, 1].
  *
  *   all     row p: what place p says to each         turned: column to row
- *   own     what each place says to this one, [places, 3]
+ *   own     the numbers of each place for this one, [places, 3]
  */
 static tsr_array *said_of(const collective *c, tsr_array *all, int list)
 {

@@ -101,7 +101,7 @@ tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, in
 
 /* ---- residuals (residuals.c) ----------------------------------------------------------------- */
 
-/* A node with regions of a replay, on operands. Behind its results it has carries that the steps of
+/* A node with regions of a replay, on operands. After its results it has carries that the steps of
  * a scan took, stacked, and the values that checkpoints in it keep. */
 tsr_array *tsr__replay_keeping(const tsr__replay *replay, int n, tsr__operands in);
 /* Which stacked result of a region is carry `i` as a step takes it; -1: none. */

@@ -5,10 +5,9 @@
  *
  * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
  * that is its transpose. A checkpoint has no rule: where a gradient is asked for, the function is
- * gone back through then, and what it computed on the way is computed again, from arguments that
- * wait for what is due, so that nothing of it is kept until then but what is named for that
- * (residuals.c). Calls alone, and what goes forward through it, may so have in it what nothing goes
- * back through.
+ * gone back through then. Its residuals are computed again, from arguments that wait for the
+ * cotangents, so that only named values are kept until then (residuals.c). Calls and jvps may
+ * therefore have nodes in it that no gradient goes back through.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count

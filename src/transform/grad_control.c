@@ -81,8 +81,8 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
 
 /* ---- what is looked at ----------------------------------------------------------------------- */
 
-/* Marks the operands of a node that its regions look at for what they give. All carries of a loop
- * count, and all operands of another node but an array that the node follows. */
+/* Marks the operands of a node that its regions read. All carries of a loop count, and all operands
+ * of another node but an array that the node follows. */
 static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
 {
   const tsr__loop_attr *attr = tsr__ops[node->op].loops ? tsr__attr_of(program, node) : NULL;
@@ -128,7 +128,7 @@ static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step
   return in;
 }
 
-/* The last items of a tuple: what was kept comes behind all else. No list: out of memory. */
+/* The last items of a tuple, which are the kept values. No list: out of memory. */
 static tsr__operands kept_items(tsr_scope *scope, const tape *t, tsr_array *tuple)
 {
   listed own;
@@ -299,9 +299,9 @@ void tsr__grad_scan(const tsr__pull *p)
 
 /* ---- switch ---------------------------------------------------------------------------------- */
 
-/* in[0]: the arguments of the regions; in[1]: what is due to the results that go back; in[2]: the
- * kept values. tsr_switch traces its bodies in order, once each: so `next` says which region this
- * is. */
+/* in[0]: the arguments of the regions; in[1]: the cotangents of the results that go back; in[2]:
+ * the kept values. tsr_switch traces its bodies in order, once each: so `next` says which region
+ * this is. */
 static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   tape *t = user;

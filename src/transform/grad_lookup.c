@@ -45,11 +45,11 @@ void tsr__grad_take(const tsr__pull *p)
 
 /* ---- rows that places give each other -------------------------------------------------------- */
 
-/* A fetch as it goes back: what place q gave to p comes from there.
+/* A fetch as it goes back: place q gets the cotangents of the rows that it gave to p.
  *
  *   place q gives p   size rows from `start` on, which are rows `put` .. there
  *   row r of q        is row put + r - start of p, if that took it of nobody else
- *   due to r          the sum of those rows of what is due, over all p
+ *   cotangent of r    the sum of those rows of the cotangent, over all p
  *
  * In arrays [.., q, p, r]; before q stand dims that mapping added. */
 typedef struct giving {
@@ -72,8 +72,8 @@ static array *added_up(const giving *g, array *a, array *b)
   return tsr_add_at(a, tsr_operand_array(b), g->p->site);
 }
 
-/* What places q fetch of a table of all places p, as [.., q, p, r, ..]. `gives`: what these give to
- * each, or NULL. */
+/* The rows that places q fetch of a table of all places p, as [.., q, p, r, ..]. `gives`: the rows
+ * that these give to each, or NULL. */
 static array *fetched(const giving *g, array *table, array *at, array *gives)
 {
   at = tsr__join_dims(at, g->dim + 1, g->p->site);
@@ -90,7 +90,7 @@ static array *said(const giving *g, array *gives, int which)
   return tsr__part(gives, g->dim + 2, (tsr_range){ which, which + 1, 1 }, g->p->site);
 }
 
-/* What places give on the way back: p gives q `size` rows from `put` on, which are rows
+/* The rows that places give on the way back: p gives q `size` rows from `put` on, which are rows
  * p * rows + start .. there. */
 static array *gives_again(const giving *g)
 {
@@ -110,7 +110,7 @@ static array *origins(const giving *g)
   return tsr_cast_at(from, least, g->p->site);
 }
 
-/* What is due to row r of q by p is in row put + r - start there, where that is below the end. */
+/* The cotangent of row r of q from p is in row put + r - start there, if that is below the end. */
 static void give_back(const giving *g)
 {
   const tsr__pull *p = g->p;

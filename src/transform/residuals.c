@@ -2,17 +2,17 @@
  * that checkpoints name.
  *
  *   forward    %2:1 = f(x)    -->  %2:2 = f(x)        one result more: h, which has a name in f
- *   backward   named(h)       -->  named(h, kept)     rules read `kept`; what is due to it goes to
- *                                                     h, and on to the operands of h
+ *   backward   named(h)       -->  named(h, kept)     rules read `kept`; the cotangent of it
+ *                                                     goes to h, and on to the operands of h
  *
- * Both are the node made anew, with a region that is replayed: once what is kept is among its
- * results, once among its arguments. So scans stack what their steps keep and take a slice of it in
- * each step back, and bodies of a switch that were not taken keep zeros. A region made so says
- * nothing any more of the names, and is gone back through like any other: loops and checkpoints
- * in checkpoints are no cases of their own.
+ * Both are the node made anew, with a region that is replayed: once the kept values are among its
+ * results, once among its arguments. So scans stack the values that their steps keep and take a
+ * slice of them in each step back, and bodies of a switch that were not taken keep zeros. A region
+ * made so says nothing any more of the names, and is gone back through like any other: loops and
+ * checkpoints in checkpoints are no cases of their own.
  *
- * Invariant: what regions keep is in the order of their nodes, all the way down. Whoever lists it,
- * collects it or gives it goes by that order and by nothing else. */
+ * Invariant: the kept values of regions are in the order of their nodes, all the way down. Code
+ * that lists, collects or gives them goes by that order alone. */
 #include "tessera/gradient.h"
 #include "transform/backward.h"
 
@@ -95,14 +95,8 @@ static bool add_kept(tsr__arena *arena, list *out, const tsr__program *program,
                      const tsr__gnode *node)
 {
   const tsr__name_attr *name = tsr__attr_of(program, node);
-  if (out->count == out->room) {
-    int room = 2 * out->room + 8;
-    kept *more = tsr__arena_new(arena, (size_t)room * sizeof *more);
-    if (!more) return false;
-    if (out->count) memcpy(more, out->at, (size_t)out->count * sizeof *more);
-    out->at = more;
-    out->room = room;
-  }
+  if (!tsr__arena_grow(arena, (void **)&out->at, &out->room, out->count, sizeof *out->at))
+    return false;
   kept *one = &out->at[out->count++];
   one->name = name->text;
   one->type = (tsr__result){ .dtype = node->dtype, .rank = node->rank };
@@ -181,7 +175,7 @@ typedef struct anew {
   int node, region;
   names by;
   const list *all;
-  bool gives;  /* what is kept is given; else it is among the results */
+  bool gives;  /* kept values are given; else they are among the results */
   int carries; /* of a scan that is gone back through: they are kept, too */
 } anew;
 
@@ -285,7 +279,7 @@ static const tsr__traced *trace_anew(anew *a, tsr_scope *s, tsr_array *const par
 
 /* ---- a node anew ----------------------------------------------------------------------------- */
 
-/* Behind how many operands what is given stands. */
+/* After how many operands the given values come. */
 static int operands_before(const tsr__program *program, const tsr__gnode *node)
 {
   const tsr__loop_attr *loop = loop_of(program, node);
@@ -410,8 +404,8 @@ tsr_array *tsr__replay_keeping(const tsr__replay *replay, int n, tsr__operands i
   return make_anew(&a, in, NULL);
 }
 
-/* Results behind the node's own, in the order of region_anew: missing carries, then these. Nothing
- * is computed for those that the way back does not read. */
+/* Results after the node's own, in the order of region_anew: missing carries, then these. Those
+ * that the way back does not read are not computed. */
 bool tsr__pull_kept(const tsr__pull *p, tsr__operands *out)
 {
   tsr_scope *s = p->back->replay.scope;

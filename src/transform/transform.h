@@ -40,8 +40,8 @@ tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call
 tsr_array *tsr__place_as(tsr_array *a, tsr_array *like, const tsr_sharding *stated,
                          const char *site);
 
-/* What places say to each other, from dim `dim` on, said by whom and to whom: to whom and by whom.
- * It lies as what was said. */
+/* The lists that places send to each other, [sender, receiver] from dim `dim` on, as [receiver,
+ * sender]. The result has the sharding of `said`. */
 tsr_array *tsr__said_back(tsr_array *said, int dim, const char *site);
 
 /* Where zeros like an array lie: as it does, or, where that is not said whole, anywhere. */

@@ -45,15 +45,6 @@ static int64_t lacking(const tsr_sharding *from, const tsr_sharding *to, tsr_sha
   return count;
 }
 
-/* Some spec of a mesh: no place at all would be another law. */
-static tsr_sharding some_spec(test_rng *rng, const tsr_mesh *mesh, int rank)
-{
-  tsr_sharding out;
-  do out = law_sharding(rng, mesh, rank);
-  while (!out.mesh);
-  return out;
-}
-
 static bool one_pair(tsr_runtime *rt, uint64_t seed)
 {
   static unsigned char data[8 * MOST], found[8 * MOST];
@@ -64,7 +55,7 @@ static bool one_pair(tsr_runtime *rt, uint64_t seed)
   for (int d = 0; d < shape.rank; d++) shape.dims[d] = test_range(&rng, 0, 11);
   shape = law_deep(&rng, shape, TSR_MAX_RANK);
   tsr_dtype dtype = dtypes[test_range(&rng, 0, 3)];
-  tsr_sharding from = some_spec(&rng, mesh, shape.rank), to = some_spec(&rng, mesh, shape.rank);
+  tsr_sharding from = law_placed(&rng, mesh, shape.rank), to = law_placed(&rng, mesh, shape.rank);
   int64_t size = (int64_t)tsr_dtype_size(dtype), count = 1;
   for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
   for (int64_t i = 0; i < count * size; i++) data[i] = (unsigned char)test_range(&rng, 0, 100);

@@ -282,14 +282,6 @@ static void check_bytes(trial *t, tsr_array *y)
            (long long)found[i], (long long)i, (long long)t->source[i]);
 }
 
-static tsr_sharding some_spec(test_rng *rng, const tsr_mesh *mesh, int rank)
-{
-  tsr_sharding out;
-  do out = law_sharding(rng, mesh, rank);
-  while (!out.mesh);
-  return out;
-}
-
 static bool one_trial(tsr_runtime *rt, uint64_t seed)
 {
   static const tsr_dtype dtypes[] = { TSR_F64, TSR_F32, TSR_I32, TSR_I16 };
@@ -302,7 +294,7 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
   t.shape = TSR_SHAPE(test_range(&rng, 4, 24), test_range(&rng, 4, 24));
   if (kinds[kind].make == by_letters) t.shape.dims[1] = t.shape.dims[0];
   if (kinds[kind].places) t.shape.dims[0] = places * places * test_range(&rng, 1, 2);
-  t.from = kinds[kind].places ? tsr_on(mesh, "x") : some_spec(&rng, mesh, 2);
+  t.from = kinds[kind].places ? tsr_on(mesh, "x") : law_placed(&rng, mesh, 2);
   t.call = draw_call(&rng, &t, kind, mesh);
   tsr_array *x = numbers(&t);
   read_numbers(&t, kinds[kind].make(&t.call, x), t.source);
@@ -334,7 +326,7 @@ static bool one_trace(tsr_runtime *rt, uint64_t seed)
                   TSR_SHAPE(rows, columns));
   for (int64_t r = 0; r < rows; r++)
     if (r + offset >= 0 && r + offset < columns) want += r * columns + r + offset;
-  x = tsr_reshard(x, some_spec(&rng, mesh, 2));
+  x = tsr_reshard(x, law_placed(&rng, mesh, 2));
   CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, s);
   tsr_array *made[] = { tsr_trace(x, .offset = offset), tsr_sum(x), tsr_diag(x, offset) };
   for (int i = 0; i < 3; i++) {

@@ -69,7 +69,7 @@ static tsr_array *sliced_part(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tuple(s, x, tsr_sum(x));
 }
 
-/* What has a body of its own. */
+/* Calls that have a body of their own. */
 static tsr_array *with_body(making *m, tsr_scope *s, tsr_array *x)
 {
   making inner = { m->of, m->rng, m->depth + 1 };

@@ -600,7 +600,7 @@ static exchange draw_exchange(test_rng *rng, tsr_runtime *rt)
   return e;
 }
 
-/* What is counted of one run, as it was explained, against the least. */
+/* The bytes counted in one run, as they were explained, against the least. */
 static void check_bytes(tsr_scope *s, const exchange *e, const char *what, uint64_t seed)
 {
   tsr_run_stats stats = tsr_last_run(s);

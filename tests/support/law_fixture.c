@@ -68,6 +68,14 @@ tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank)
   return tsr_on(mesh, text);
 }
 
+tsr_sharding law_placed(test_rng *rng, const tsr_mesh *mesh, int rank)
+{
+  tsr_sharding out;
+  do out = law_sharding(rng, mesh, rank);
+  while (!out.mesh);
+  return out;
+}
+
 tsr_shape law_large(test_rng *rng, int least, int most)
 {
   tsr_shape shape = { .rank = (int)test_range(rng, least, most) };

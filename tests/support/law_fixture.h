@@ -26,6 +26,8 @@ enum { LAW_MESHES = 8 };
 extern const char *const law_meshes[LAW_MESHES];
 /* A random spec for a rank: every axis goes to some dim or to none; at times no place at all. */
 tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank);
+/* The same, and never no place. */
+tsr_sharding law_placed(test_rng *rng, const tsr_mesh *mesh, int rank);
 
 /* Of up to 70,000 elements, which a kernel cuts into tasks. Of several dims one has 0 to 3, so that
  * devices hold nothing of it where it is cut. `least` >= 1. */

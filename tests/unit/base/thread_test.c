@@ -161,7 +161,7 @@ TEST(a_thread_stays_where_no_other_core_is_left)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* What sched_getattr tells of this thread, to the length of a turn. */
+/* The first fields that sched_getattr fills, to the length of a turn. */
 typedef struct turns {
   uint32_t size, policy;
   uint64_t flags;
